@@ -1,0 +1,209 @@
+#include "calyrex/base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "calyrex/base/error.h"
+
+namespace calyrex {
+namespace fs = std::filesystem;
+namespace {
+
+[[noreturn]] void fail_io(std::string_view action, const fs::path& path) {
+  const int error = errno;
+  const bool absent = error == ENOENT || error == ENOTDIR;
+  const char* hint = error == ENOSPC ? "; free some space and try again" : "";
+  fail(absent ? ErrorCode::kNotFound : ErrorCode::kIo, "cannot {} {}: {}{}", action, path.string(),
+       std::strerror(error), hint);
+}
+
+void write_all(int descriptor, const std::byte* data, size_t size, const fs::path& path) {
+  while (size > 0) {
+    const ssize_t written = ::write(descriptor, data, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_io("write", path);
+    data += written;
+    size -= static_cast<size_t>(written);
+  }
+}
+
+/// Makes a rename durable: syncs the folder that holds the name.
+void sync_directory(const fs::path& path) {
+  const fs::path folder = path.empty() ? fs::path(".") : path;
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+fs::path temporary_name(const fs::path& path) {
+  static std::atomic<int> counter{0};
+  fs::path name = path;
+  name += fmt::format(".tmp-{}-{}", ::getpid(), counter.fetch_add(1));
+  return name;
+}
+
+}  // namespace
+
+MappedFile MappedFile::open(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_io("open", path);
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(descriptor);
+    fail(ErrorCode::kInvalidArgument, "{} is not a regular file", path.string());
+  }
+  MappedFile file;
+  file.path_ = path;
+  file.size_ = static_cast<size_t>(status.st_size);
+  if (file.size_ > 0) {
+    void* address = ::mmap(nullptr, file.size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (address == MAP_FAILED) {
+      const int error = errno;
+      ::close(descriptor);
+      errno = error;
+      fail_io("map", path);
+    }
+    file.data_ = static_cast<const std::byte*>(address);
+  }
+  ::close(descriptor);
+  return file;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+std::string read_file(const fs::path& path, size_t max_bytes) {
+  const MappedFile file = MappedFile::open(path);
+  const auto bytes = file.bytes();
+  if (bytes.size() > max_bytes) {
+    fail(ErrorCode::kInvalidArgument, "{} has {} bytes; at most {} are read here", path.string(), bytes.size(),
+         max_bytes);
+  }
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), temporary_(temporary_name(path_)) {
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) fail_io("create", temporary_);
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+    ::unlink(temporary_.c_str());
+  }
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  write_all(descriptor_, bytes.data(), bytes.size(), path_);
+}
+
+void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+
+void AtomicFile::commit() {
+  if (::fsync(descriptor_) != 0) fail_io("sync", path_);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_io("rename into place", path_);
+  ::close(descriptor_);
+  descriptor_ = -1;
+  sync_directory(path_.parent_path());
+}
+
+void write_file_atomically(const fs::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+AtomicDirectory::AtomicDirectory(fs::path path) : path_(std::move(path)) {
+  if (!path_.has_filename()) path_ = path_.parent_path();  // "runs/demo/" names runs/demo
+  staging_ = temporary_name(path_);
+  make_directories(staging_);
+}
+
+AtomicDirectory::~AtomicDirectory() {
+  std::error_code ignored;
+  if (!committed_) fs::remove_all(staging_, ignored);
+}
+
+void AtomicDirectory::commit() {
+  sync_directory(staging_);
+  std::error_code error;
+  if (fs::exists(path_)) {
+    const fs::path old = temporary_name(path_);
+    fs::rename(path_, old, error);
+    if (!error) fs::rename(staging_, path_, error);
+    if (error) fail(ErrorCode::kIo, "cannot replace {}: {}", path_.string(), error.message());
+    fs::remove_all(old, error);
+  } else {
+    fs::rename(staging_, path_, error);
+    if (error) fail(ErrorCode::kIo, "cannot create {}: {}", path_.string(), error.message());
+  }
+  committed_ = true;
+  sync_directory(path_.parent_path());
+}
+
+LineWriter::LineWriter(fs::path path, Mode mode) : path_(std::move(path)) {
+  const int how = mode == Mode::kAppend ? O_APPEND : O_TRUNC;
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
+  if (descriptor_ < 0) fail_io("open for writing", path_);
+}
+
+LineWriter::LineWriter(LineWriter&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+LineWriter::~LineWriter() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void LineWriter::write_line(std::string_view line) {
+  std::string whole(line);
+  whole += '\n';
+  write_all(descriptor_, reinterpret_cast<const std::byte*>(whole.data()), whole.size(), path_);
+}
+
+void for_each_line(const fs::path& path, size_t max_line_bytes,
+                   const std::function<void(int64_t, std::string_view)>& line) {
+  const MappedFile file = MappedFile::open(path);
+  std::string_view rest(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  for (int64_t number = 1; !rest.empty(); ++number) {
+    const size_t end = rest.find('\n');
+    std::string_view text = rest.substr(0, end);
+    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+    if (!text.empty() && text.back() == '\r') text.remove_suffix(1);
+    if (text.size() > max_line_bytes) {
+      fail(ErrorCode::kInvalidArgument, "{}:{}: line of {} bytes; at most {} are read", path.string(), number,
+           text.size(), max_line_bytes);
+    }
+    line(number, text);
+  }
+}
+
+void make_directories(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) fail(ErrorCode::kIo, "cannot create folder {}: {}", path.string(), error.message());
+}
+
+}  // namespace calyrex

@@ -1,0 +1,71 @@
+#include "calyrex/base/json.h"
+
+#include <set>
+#include <vector>
+
+#include "calyrex/base/error.h"
+#include "calyrex/base/file.h"
+
+namespace calyrex {
+namespace {
+
+constexpr size_t kMaxLineBytes = size_t{64} << 20;
+
+Json parse_or_fail(std::string_view text, std::string_view source, const JsonLimits& limits, ErrorCode code) {
+  if (text.size() > limits.max_bytes) {
+    fail(code, "{}: JSON of {} bytes; at most {} are read", source, text.size(), limits.max_bytes);
+  }
+  std::vector<std::set<std::string>> keys;
+  const auto callback = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > limits.max_depth) fail(code, "{}: JSON nested deeper than {}", source, limits.max_depth);
+    switch (event) {
+      case Json::parse_event_t::object_start:
+        keys.emplace_back();
+        break;
+      case Json::parse_event_t::object_end:
+        keys.pop_back();
+        break;
+      case Json::parse_event_t::key:
+        if (!keys.back().insert(parsed.get<std::string>()).second) {
+          fail(code, "{}: key \"{}\" appears twice in one object", source, parsed.get<std::string>());
+        }
+        break;
+      default:
+        break;
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text.begin(), text.end(), callback);
+  } catch (const Json::exception& error) {
+    std::string_view what = error.what();
+    const size_t start = what.find("] ");  // drop the library's own tag
+    fail(code, "{}: not valid JSON: {}", source, start == std::string_view::npos ? what : what.substr(start + 2));
+  }
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, std::string_view source, const JsonLimits& limits) {
+  return parse_or_fail(text, source, limits, ErrorCode::kCorruptData);
+}
+
+Json read_json_file(const std::filesystem::path& path, const JsonLimits& limits) {
+  return parse_json(read_file(path, limits.max_bytes), path.string(), limits);
+}
+
+void for_each_json_line(const std::filesystem::path& path, const std::function<void(int64_t, Json)>& row) {
+  for_each_line(path, kMaxLineBytes, [&](int64_t number, std::string_view text) {
+    if (text.find_first_not_of(" \t") == std::string_view::npos) return;
+    const std::string source = fmt::format("{}:{}", path.string(), number);
+    row(number, parse_or_fail(text, source, {}, ErrorCode::kInvalidArgument));
+  });
+}
+
+std::string to_json_line(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string to_json_text(const Json& value) {
+  return value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace calyrex

@@ -1,0 +1,34 @@
+// Training and evaluation rows: chats from JSONL files in three public layouts.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "calyrex/base/json.h"
+#include "calyrex/text/message.h"
+
+namespace calyrex::data {
+
+/// One chat. `fields` holds what the row carries besides the chat (id, checker, expected, ...).
+struct ChatRow {
+  std::string id;  // the row's "id", or "<file name>:<line>"
+  text::Messages messages;
+  Json tools = nullptr;
+  Json fields = Json::object();
+};
+
+enum class RowFormat { kMessages, kShareGpt, kAlpaca };
+
+/// Reads one row; the format is told by its keys: "messages", "conversations", or "instruction". `source` is
+/// file:line. A row that is no chat throws kInvalidArgument with `source` and what is missing.
+ChatRow parse_row(const Json& json, std::string_view source);
+
+/// Rows of a .jsonl file, or of a .json file that holds a list. Calls `row` in file order.
+void for_each_row(const std::filesystem::path& path, const std::function<void(ChatRow)>& row);
+std::vector<ChatRow> read_rows(const std::filesystem::path& path);
+
+}  // namespace calyrex::data

@@ -1,0 +1,171 @@
+// Adapter folders: adapter_config.json + adapter_model.safetensors (+ chat_template.jinja, README.md, training.json).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calyrex/base/fields.h"
+#include "calyrex/base/json.h"
+#include "calyrex/weights/model_source.h"
+#include "calyrex/weights/safetensors.h"
+
+namespace calyrex::weights {
+
+enum class AdapterKind { kCal, kParallelMlp };
+enum class CalPosition { kNone, kRope };
+enum class SelfInclusion { kInclusive, kExclusive };
+enum class MlpScope { kAll, kAnchored };
+enum class MlpInput { kSerial, kParallel };
+enum class SpanPart { kContent, kMessage };
+enum class DefaultText { kIgnore, kAnchor };
+
+inline constexpr auto enum_names(AdapterKind) {
+  return std::to_array<EnumName<AdapterKind>>(
+      {{AdapterKind::kCal, "cal"}, {AdapterKind::kParallelMlp, "parallel_mlp"}});
+}
+inline constexpr auto enum_names(CalPosition) {
+  return std::to_array<EnumName<CalPosition>>({{CalPosition::kNone, "none"}, {CalPosition::kRope, "rope"}});
+}
+inline constexpr auto enum_names(SelfInclusion) {
+  return std::to_array<EnumName<SelfInclusion>>(
+      {{SelfInclusion::kInclusive, "inclusive"}, {SelfInclusion::kExclusive, "exclusive"}});
+}
+inline constexpr auto enum_names(MlpScope) {
+  return std::to_array<EnumName<MlpScope>>({{MlpScope::kAll, "all"}, {MlpScope::kAnchored, "anchored"}});
+}
+inline constexpr auto enum_names(MlpInput) {
+  return std::to_array<EnumName<MlpInput>>({{MlpInput::kSerial, "serial"}, {MlpInput::kParallel, "parallel"}});
+}
+inline constexpr auto enum_names(SpanPart) {
+  return std::to_array<EnumName<SpanPart>>({{SpanPart::kContent, "content"}, {SpanPart::kMessage, "message"}});
+}
+inline constexpr auto enum_names(DefaultText) {
+  return std::to_array<EnumName<DefaultText>>({{DefaultText::kIgnore, "ignore"}, {DefaultText::kAnchor, "anchor"}});
+}
+
+/// Which tokens of a chat form the span.
+struct SpanConfig {
+  SpanPart part = SpanPart::kContent;
+  DefaultText default_text = DefaultText::kIgnore;
+
+  bool operator==(const SpanConfig&) const = default;
+  template <class Visitor>
+  void visit_fields(Visitor& visit) {
+    visit("part", part, "tokens of the system message that form the span");
+    visit("default_text", default_text, "whether a system text the template writes by itself forms a span");
+  }
+};
+
+/// Shapes and choices of the blocks, resolved (PAPER's table of open questions).
+struct CalConfig {
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t intermediate_size = 0;  // 0 = no MLP sublayer
+  double rms_norm_eps = 1e-5;
+  CalPosition position = CalPosition::kNone;
+  SelfInclusion self_inclusion = SelfInclusion::kInclusive;
+  MlpScope mlp_scope = MlpScope::kAll;
+  bool attention_bias = false;
+  bool qk_norm = false;
+
+  bool operator==(const CalConfig&) const = default;
+  template <class Visitor>
+  void visit_fields(Visitor& visit) {
+    visit("num_heads", num_heads, "query heads of a block");
+    visit("num_kv_heads", num_kv_heads, "key and value heads of a block");
+    visit("head_dim", head_dim, "width of a head");
+    visit("intermediate_size", intermediate_size, "width of the block's MLP; 0 leaves the MLP out");
+    visit("rms_norm_eps", rms_norm_eps, "epsilon of the block's norms");
+    visit("position", position, "positions in the cross-attention");
+    visit("self_inclusion", self_inclusion, "whether a span token sees itself");
+    visit("mlp_scope", mlp_scope, "whether the MLP runs on tokens that see no span");
+    visit("attention_bias", attention_bias, "biases of q, k and v");
+    visit("qk_norm", qk_norm, "RMSNorm on each head of q and k");
+  }
+};
+
+struct ParallelMlpConfig {
+  int64_t intermediate_size = 0;
+  double rms_norm_eps = 1e-5;
+  MlpInput input = MlpInput::kSerial;
+  MlpScope mlp_scope = MlpScope::kAll;
+
+  bool operator==(const ParallelMlpConfig&) const = default;
+  template <class Visitor>
+  void visit_fields(Visitor& visit) {
+    visit("intermediate_size", intermediate_size, "width of the MLP");
+    visit("rms_norm_eps", rms_norm_eps, "epsilon of the norm");
+    visit("input", input, "reads the layer's output (serial) or its input (parallel)");
+    visit("mlp_scope", mlp_scope, "whether the MLP runs on tokens that see no span");
+  }
+};
+
+/// The backbone an adapter belongs to.
+struct BaseIdentity {
+  std::string model_type;
+  int64_t hidden_size = 0;
+  int64_t num_hidden_layers = 0;
+  int64_t vocab_size = 0;
+  std::optional<std::string> norms_sha256;
+
+  template <class Visitor>
+  void visit_fields(Visitor& visit) {
+    visit("model_type", model_type, "family");
+    visit("hidden_size", hidden_size, "width of the residual stream");
+    visit("num_hidden_layers", num_hidden_layers, "layers");
+    visit("vocab_size", vocab_size, "rows of the embedding");
+    visit("norms_sha256", norms_sha256, "digest of the backbone's norms");
+  }
+};
+
+/// adapter_config.json, format "calyrex-adapter" version 1 (docs/adapter-files.md).
+struct AdapterConfig {
+  AdapterKind kind = AdapterKind::kCal;
+  std::vector<int64_t> placement;  // after these layers, 0-based, ascending
+  BaseIdentity base;
+  CalConfig cal;                   // kind kCal
+  ParallelMlpConfig parallel_mlp;  // kind kParallelMlp
+  SpanConfig span;
+  std::string base_model_name_or_path;
+  std::optional<std::string> chat_date;  // fixed date for strftime_now, "2026-11-29"
+};
+
+AdapterConfig parse_adapter_config(const Json& json, std::string_view source);
+Json adapter_config_to_json(const AdapterConfig& config);
+
+/// Name and shape of every tensor of an adapter, block by block ("blocks.25.attn.q_proj.weight").
+std::vector<ExpectedTensor> expected_adapter_tensors(const AdapterConfig& config);
+
+/// An opened adapter. `content_sha256` covers configuration and weights: equal content, equal hash.
+struct AdapterFolder {
+  std::filesystem::path path;
+  AdapterConfig config;
+  std::shared_ptr<const SafetensorsFile> weights;
+  std::optional<std::string> chat_template;
+  std::string content_sha256;
+};
+
+/// Reads and checks a folder on its own (kNotFound, kCorruptData with all faults, kUnsupported for other kinds).
+AdapterFolder open_adapter(const std::filesystem::path& path);
+
+enum class BaseMismatch { kReject, kAllow };
+/// Checks an adapter against a backbone: another shape throws kCorruptData always, another norms_sha256 throws
+/// kCorruptData unless allowed; an absent digest is a warning.
+void check_adapter_fits(const AdapterConfig& adapter, const ModelSource& model, BaseMismatch mismatch);
+
+/// Placement presets of PAPER.md ("late8th", "all", "every-4th", ...) or "[25, 27]" for a model of `num_layers`.
+/// Unknown: kInvalidArgument naming the nearest.
+std::vector<int64_t> resolve_placement(const std::string& placement, int64_t num_layers);
+
+/// Writes a whole adapter folder atomically. `extra` holds further files (name, text): chat_template.jinja,
+/// README.md, training.json.
+void write_adapter(const std::filesystem::path& path, const AdapterConfig& config,
+                   const std::vector<TensorToWrite>& tensors,
+                   const std::vector<std::pair<std::string, std::string>>& extra);
+
+}  // namespace calyrex::weights

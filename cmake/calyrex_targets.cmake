@@ -1,0 +1,57 @@
+# calyrex_library(name SOURCES ... DEPS ... [LIBS ...] [TORCH])
+#   One static library `calyrex_<name>` a folder. DEPS are other folders (public), LIBS third-party targets (public).
+#   TORCH: may include torch headers; reuses the one precompiled header.
+# calyrex_test(name SOURCES ... DEPS ... LABEL unit|torch|integration|slow [TORCH])
+#   One GoogleTest program; every case becomes a ctest entry `<suite>.<case>`.
+
+add_library(calyrex_options INTERFACE)
+target_include_directories(calyrex_options INTERFACE "${CMAKE_SOURCE_DIR}")
+target_compile_options(calyrex_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
+if(CALYREX_WERROR)
+  target_compile_options(calyrex_options INTERFACE -Werror)
+endif()
+if(CALYREX_SANITIZE)
+  target_compile_options(calyrex_options INTERFACE -fsanitize=${CALYREX_SANITIZE} -fno-omit-frame-pointer -g1)
+  target_link_options(calyrex_options INTERFACE -fsanitize=${CALYREX_SANITIZE})
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
+endif()
+
+function(calyrex_apply_torch target)
+  target_link_libraries(${target} PRIVATE calyrex_torch_headers)
+  if(TARGET calyrex_torch_pch)
+    target_precompile_headers(${target} REUSE_FROM calyrex_torch_pch)
+  endif()
+endfunction()
+
+function(calyrex_library name)
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  add_library(calyrex_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(calyrex_${name} PUBLIC calyrex_options ${ARG_LIBS})
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(calyrex_${name} PUBLIC calyrex_${dep})
+  endforeach()
+  if(ARG_TORCH)
+    calyrex_apply_torch(calyrex_${name})
+  endif()
+endfunction()
+
+function(calyrex_test name)
+  cmake_parse_arguments(ARG "TORCH" "LABEL" "SOURCES;DEPS;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE calyrex_options calyrex_test_support GTest::gmock GTest::gtest ${ARG_LIBS})
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(${name} PRIVATE calyrex_${dep})
+  endforeach()
+  if(ARG_TORCH)
+    calyrex_apply_torch(${name})
+    target_link_libraries(${name} PRIVATE calyrex_torch_runtime)
+  endif()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  gtest_discover_tests(${name} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}" DISCOVERY_TIMEOUT 120
+                       PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 600)
+endfunction()
