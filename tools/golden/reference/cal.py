@@ -162,8 +162,8 @@ class CalAdapter(nn.Module):
         adapter.load_state_dict(tensors, strict=True)
         return adapter
 
-    def document(self, model_config, norms_sha256=None):
-        """adapter_config.json as a dictionary."""
+    def document(self, model_config, norms_sha256=None, section=None):
+        """adapter_config.json as a dictionary; `section` replaces the full "cal" section."""
         base = dict(
             model_type=model_config.model_type,
             hidden_size=model_config.hidden_size,
@@ -178,15 +178,15 @@ class CalAdapter(nn.Module):
             "kind": "cal",
             "placement": self.placement,
             "base": base,
-            "cal": asdict(self.config),
+            "cal": asdict(self.config) if section is None else section,
             "span": {"part": "content", "default_text": "ignore"},
             "peft_type": "CALYREX",
         }
 
-    def save(self, folder, model_config, norms_sha256=None, dtype=torch.float32):
+    def save(self, folder, model_config, norms_sha256=None, dtype=torch.float32, section=None):
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self.document(model_config, norms_sha256), indent=2) + "\n"
+        text = json.dumps(self.document(model_config, norms_sha256, section), indent=2) + "\n"
         (folder / "adapter_config.json").write_text(text)
         tensors = {name: tensor.detach().to(dtype).contiguous() for name, tensor in self.state_dict().items()}
         save_file(tensors, folder / "adapter_model.safetensors")
