@@ -21,8 +21,24 @@ if(CALYREX_TORCH)
     message(FATAL_ERROR "No libtorch in ${CALYREX_TORCH_ROOT} (lib/libtorch_cpu.so is missing). "
                         "Run ./run build, or set CALYREX_TORCH_ROOT to a libtorch or pip torch folder.")
   endif()
+  foreach(header torch/csrc/api/include/torch/version.h torch/headeronly/version.h)
+    if(EXISTS "${CALYREX_TORCH_ROOT}/include/${header}")
+      file(STRINGS "${CALYREX_TORCH_ROOT}/include/${header}" torch_version_lines REGEX "VERSION_(MAJOR|MINOR) [0-9]+")
+      string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*" "\\1.\\2" torch_version "${torch_version_lines}")
+    endif()
+  endforeach()
+  if(NOT torch_version VERSION_GREATER_EQUAL 2.7)
+    message(FATAL_ERROR "The libtorch in ${CALYREX_TORCH_ROOT} is '${torch_version}'; 2.7 or newer is needed.")
+  endif()
+  message(STATUS "libtorch ${torch_version} in ${CALYREX_TORCH_ROOT}")
+
+  # libtorch ships headers of a newer fmt, which must not hide those of the fmt that we link.
+  get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+  file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/include-first")
+  file(CREATE_LINK "${fmt_include}/fmt" "${CMAKE_BINARY_DIR}/include-first/fmt" SYMBOLIC)
+
   add_library(calyrex_torch_headers INTERFACE)
-  target_include_directories(calyrex_torch_headers SYSTEM INTERFACE
+  target_include_directories(calyrex_torch_headers SYSTEM INTERFACE "${CMAKE_BINARY_DIR}/include-first"
     "${CALYREX_TORCH_ROOT}/include" "${CALYREX_TORCH_ROOT}/include/torch/csrc/api/include")
   target_compile_options(calyrex_torch_headers INTERFACE -fopenmp -Winvalid-pch)
 

