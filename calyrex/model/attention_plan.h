@@ -1,0 +1,48 @@
+// Which query sees which key, as segments of rows instead of a mask (docs/architecture.md, "Attention plans").
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "calyrex/model/ragged_batch.h"
+#include "calyrex/weights/adapter_folder.h"
+
+namespace calyrex::model {
+
+/// Queries [query_begin, query_end) attend to keys [key_begin, key_end). Causal segments have as many keys as
+/// queries: the n-th query sees the first n + 1 keys.
+struct AttentionSegment {
+  int64_t query_begin = 0;
+  int64_t query_end = 0;
+  int64_t key_begin = 0;
+  int64_t key_end = 0;
+  bool causal = false;
+
+  bool operator==(const AttentionSegment&) const = default;
+};
+
+/// Every query row is in exactly one segment.
+struct AttentionPlan {
+  std::vector<AttentionSegment> segments;
+  int64_t num_queries = 0;
+  int64_t num_keys = 0;
+};
+
+/// One causal segment a sequence; queries and keys are the batch rows.
+AttentionPlan self_attention_plan(const RaggedBatch& batch);
+
+/// Cross-attention to the system spans: query i sees key j if j lies in a span and j <= i (exclusive: j < i).
+/// Rows that see nothing are not in `query_rows`; the plan's query and key numbers index query_rows and key_rows.
+struct CalPlan {
+  AttentionPlan attention;
+  std::vector<int64_t> query_rows;  // batch rows that see a span token, grouped by segment
+  std::vector<int64_t> key_rows;    // batch rows of span tokens, in order
+
+  bool empty() const { return query_rows.empty(); }
+};
+
+CalPlan cal_plan(const RaggedBatch& batch, weights::SelfInclusion self_inclusion);
+
+}  // namespace calyrex::model

@@ -1,0 +1,87 @@
+// The frozen backbone: one description of the network for training, scoring and serving.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "calyrex/model/adapter.h"
+#include "calyrex/model/attention.h"
+#include "calyrex/model/ragged_batch.h"
+#include "calyrex/weights/model_source.h"
+
+namespace calyrex::model {
+
+/// What changes from one forward to the next.
+struct ForwardContext {
+  at::Tensor positions;                  // [num_tokens] int64
+  Attention* self_attention = nullptr;
+  std::vector<AdapterGroup> adapters;    // disjoint rows
+  /// Called with the state after each layer and its slots; for analysis and tests.
+  std::function<void(int64_t layer, const at::Tensor& hidden)> on_layer;
+};
+
+/// Owns the plans of a whole-batch forward (training and scoring): all keys are in the batch.
+class PlannedForward {
+ public:
+  /// `adapter` may be null (base). One adapter and scale for the whole batch.
+  PlannedForward(const RaggedBatch& batch, const Adapter* adapter, double scale = 1.0);
+  ForwardContext& context() { return context_; }
+  const ForwardContext& context() const { return context_; }
+
+ private:
+  std::unique_ptr<PlanAttention> self_attention_;
+  std::unique_ptr<PlanAttention> cal_attention_;
+  ForwardContext context_;
+};
+
+struct DecoderLayerWeights;
+
+/// Llama, Mistral, Qwen2 and Qwen3 decoders. Weights never change and never require grad. The residual stream, norms
+/// and logits are float32; products run in the compute dtype. Thread-compatible: one caller at a time.
+class Decoder {
+ public:
+  static std::shared_ptr<const Decoder> load(const weights::ModelSource& source, at::ScalarType compute_dtype,
+                                             at::Device device);
+  ~Decoder();
+
+  const weights::ModelConfig& config() const { return config_; }
+  at::ScalarType dtype() const { return dtype_; }
+  at::Device device() const { return device_; }
+  int64_t num_parameters() const;
+
+  /// token_ids [num_tokens] -> [num_tokens, hidden_size] float32.
+  at::Tensor embed(const at::Tensor& token_ids) const;
+
+  /// Runs layers [begin, end) with their slots. Without autograd `hidden` is consumed (changed in place). Autograd is
+  /// followed when grad mode is on and `hidden` or an adapter requires grad.
+  at::Tensor run_layers(at::Tensor hidden, int64_t begin, int64_t end, const ForwardContext& context) const;
+  /// One layer without its slots, and the slots alone: for the boundary between the frozen prefix and the trained tail.
+  at::Tensor run_layer(at::Tensor hidden, int64_t layer, const ForwardContext& context) const;
+  at::Tensor run_slots(int64_t layer, const at::Tensor& layer_input, at::Tensor hidden,
+                       const ForwardContext& context) const;
+
+  /// Final norm: [rows, hidden_size] float32 -> compute dtype.
+  at::Tensor final_norm(const at::Tensor& hidden) const;
+  /// lm_head of normed rows: [rows, hidden_size] compute dtype -> [rows, vocab_size] float32.
+  at::Tensor logits(const at::Tensor& normed) const;
+  /// [vocab_size, hidden_size] in the compute dtype.
+  const at::Tensor& head_weight() const { return head_; }
+
+ private:
+  Decoder(weights::ModelConfig config, at::ScalarType dtype, at::Device device);
+
+  weights::ModelConfig config_;
+  at::ScalarType dtype_;
+  at::Device device_;
+  at::Tensor embedding_;   // [vocab_size, hidden_size]
+  at::Tensor head_;        // [vocab_size, hidden_size]
+  at::Tensor final_norm_;  // [hidden_size] float32
+  at::Tensor inverse_frequencies_;  // [head_dim / 2] float32
+  std::vector<DecoderLayerWeights> layers_;
+};
+
+}  // namespace calyrex::model
