@@ -72,6 +72,14 @@ function(calyrex_module name)
   endif()
 endfunction()
 
+# A program with torch code: compiled exactly as the precompiled header was (-fPIC), or the compiler ignores that.
+function(calyrex_apply_torch_program target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
+  calyrex_apply_torch(${target})
+  target_link_libraries(${target} PRIVATE calyrex_torch_runtime)
+endfunction()
+
 # Cases are listed when ctest starts, not while building: a build then runs nothing, and a missing program is a failed test.
 # Torch tests wait passively like the program itself: spinning threads would starve the tests beside them.
 function(calyrex_test name)
@@ -79,8 +87,7 @@ function(calyrex_test name)
   add_executable(${name} ${ARG_SOURCES})
   calyrex_link(${name} PRIVATE "${ARG_DEPS}" "calyrex_test_support;GTest::gmock_main;GTest::gmock;GTest::gtest;${ARG_LIBS}")
   if(ARG_TORCH)
-    calyrex_apply_torch(${name})
-    target_link_libraries(${name} PRIVATE calyrex_torch_runtime)
+    calyrex_apply_torch_program(${name})
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   gtest_discover_tests(${name} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}" DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120

@@ -28,15 +28,17 @@ build() {
 
 # run_tests FOLDER CTEST_ARGUMENT...: quick tests first; the last line is `N passed, N failed, N skipped`.
 run_tests() {
-  local folder="$1" label results=() status=0
+  local folder="$1" labels=(unit torch integration slow) label select jobs results=() status=0
   shift
   rm -rf "$folder/results" && mkdir -p "$folder/results"
-  for label in unit torch integration slow; do
+  for label in "${labels[@]}" other; do
     results+=("$folder/results/$label.xml")
+    select=(-L "^$label\$")
+    [[ "$label" != other ]] || select=(-LE "^($(IFS='|' && echo "${labels[*]}"))\$")
     # One at a time where a test runs the whole program on all cores.
-    local jobs=1
-    [[ "$label" == unit || "$label" == torch ]] && jobs="$(nproc)"
-    ctest --test-dir "$folder" -L "^$label\$" -j "$jobs" --output-on-failure --no-tests=ignore \
+    jobs="$(nproc)"
+    [[ "$label" == unit || "$label" == torch ]] || jobs=1
+    ctest --test-dir "$folder" "${select[@]}" -j "$jobs" --output-on-failure --no-tests=ignore \
       --output-junit "$PWD/${results[-1]}" "$@" </dev/null || status=1
   done
   python3 tools/test_summary.py --status "$status" "${results[@]}"
