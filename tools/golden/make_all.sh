@@ -10,3 +10,11 @@ export OMP_NUM_THREADS=1
 rm -rf "$golden/models" "$golden/model"
 "$python" "$here/make_tiny_models.py" "$golden/models"
 "$python" "$here/make_model_goldens.py" "$golden/models" "$golden/model"
+
+backbone="$here/../../.deps/models/SmolLM2-135M-Instruct.Q4_1.gguf"
+if [[ -f "$backbone" ]]; then
+  "$python" "$here/make_score_goldens.py" "$backbone" "$golden/score"
+  "$python" "$here/make_training_goldens.py" "$backbone" "$golden"
+else
+  echo "SKIPPED score and training: the default backbone is absent (./run build fetches it)" >&2
+fi
