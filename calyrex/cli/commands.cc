@@ -1,0 +1,14 @@
+#include "calyrex/cli/commands.h"
+
+#include <CLI/CLI.hpp>
+
+namespace calyrex::cli {
+
+void add_commands(CLI::App& app, Run& run) {
+  CLI::App* adapter = app.add_subcommand("adapter", "Make and inspect adapters");
+  adapter->require_subcommand(1);
+  CLI::App* model = app.add_subcommand("model", "Inspect models");
+  model->require_subcommand(1);
+}
+
+}  // namespace calyrex::cli

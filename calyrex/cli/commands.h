@@ -1,0 +1,12 @@
+// The commands. Each adds its subcommand to `app` (or to its group) and, when that is chosen, sets `run`;
+// options live in a shared struct that the callback captures.
+#pragma once
+
+#include "calyrex/cli/command.h"
+
+namespace calyrex::cli {
+
+/// Adds every command, with the groups `adapter` and `model`, in the order of the help.
+void add_commands(CLI::App& app, Run& run);
+
+}  // namespace calyrex::cli

@@ -1,0 +1,52 @@
+// The seam between the torch-free program and the shared object with model, train and infer, which is loaded
+// when a command first needs it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "calyrex/lm/language_model.h"
+#include "calyrex/lm/local_model.h"
+
+namespace calyrex::cli {
+
+struct TrainRequest {
+  std::filesystem::path config_path;
+  std::vector<std::string> overrides;  // key=value
+  bool restart = false;
+};
+
+struct AdapterInitRequest {
+  std::string model = "default";
+  std::string kind = "cal";
+  std::string placement = "late8th";
+  std::filesystem::path output;
+  uint64_t seed = 0;
+  std::vector<std::string> settings;  // --set cal.intermediate_size=128
+};
+
+/// Entry points of the torch part. Errors are calyrex::Error.
+class TorchPart {
+ public:
+  virtual ~TorchPart() = default;
+  virtual std::unique_ptr<lm::LanguageModel> open_language_model(const lm::LocalModelOptions& options) = 0;
+  /// Trains to the end, or until interrupted (kCancelled after a checkpoint).
+  virtual void train(const TrainRequest& request) = 0;
+  virtual void init_adapter(const AdapterInitRequest& request) = 0;
+  /// Markdown table of every training setting.
+  virtual std::string document_train_config() = 0;
+  /// torch version, threads, CPU capability, device: for --version --verbose and benchmarks.
+  virtual Json describe() = 0;
+};
+
+/// Loads libcalyrex_torch.so beside the program once (setting OMP_WAIT_POLICY=passive before, unless the user
+/// chose). kNotFound with a remedy when the program was built without it.
+TorchPart& torch_part();
+
+}  // namespace calyrex::cli
+
+/// The symbol torch_part() looks up.
+extern "C" calyrex::cli::TorchPart* calyrex_torch_part();

@@ -1,0 +1,28 @@
+// How a local model is opened; the engine behind it lives in the torch part.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "calyrex/base/json.h"
+
+namespace calyrex::lm {
+
+enum class Precision { kAuto, kFloat32, kBFloat16 };
+
+struct LocalModelOptions {
+  std::string model = "default";
+  Precision dtype = Precision::kAuto;
+  std::string device = "auto";  // "cpu", "cuda", "cuda:1"; auto = cuda when this build and machine have it
+  std::optional<std::string> chat_template;  // text, replaces the model's own
+  Json chat_kwargs = Json::object();
+  std::optional<std::string> chat_date;
+  int64_t max_batch_sequences = 64;
+  int64_t prefill_chunk_tokens = 1024;
+  double cache_gib = 1.0;  // keys and values of all running sequences
+  bool allow_base_mismatch = false;
+  uint64_t seed = 0;  // of requests that bring none
+};
+
+}  // namespace calyrex::lm

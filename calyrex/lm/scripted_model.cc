@@ -1,0 +1,249 @@
+#include "calyrex/lm/scripted_model.h"
+
+#include <cmath>
+#include <utility>
+
+#include "calyrex/base/error.h"
+#include "calyrex/lm/validation.h"
+
+namespace calyrex::lm {
+namespace {
+
+void append_bytes(std::vector<TokenId>& ids, std::string_view text) {
+  for (const char byte : text) ids.push_back(static_cast<unsigned char>(byte));
+}
+
+/// Ids and spans of a chat: begin, role, end, content, end; the span is the content of system messages.
+Prompt encode(const text::Messages& messages) {
+  Prompt prompt;
+  for (const text::Message& message : messages) {
+    prompt.token_ids.push_back(ScriptedModel::kMessageBegin);
+    append_bytes(prompt.token_ids, message.role);
+    prompt.token_ids.push_back(ScriptedModel::kMessageEnd);
+    const auto begin = static_cast<int64_t>(prompt.token_ids.size());
+    append_bytes(prompt.token_ids, message.content);
+    const auto end = static_cast<int64_t>(prompt.token_ids.size());
+    if (message.role == "system" && end > begin) prompt.system_spans.push_back({begin, end});
+    prompt.token_ids.push_back(ScriptedModel::kMessageEnd);
+  }
+  return prompt;
+}
+
+std::string default_answer(const GenerateRequest& request) {
+  if (!request.prompt.messages.empty()) return request.prompt.messages.back().content;
+  std::string text;
+  for (const TokenId id : request.prompt.token_ids) {
+    if (id < 256) text.push_back(static_cast<char>(id));
+  }
+  return text;
+}
+
+double uniform_logprob(const std::vector<TokenId>&, int64_t) {
+  return -std::log(static_cast<double>(ScriptedModel::kVocabSize));
+}
+
+}  // namespace
+
+ScriptedModel::ScriptedModel(ScriptedOptions options) : options_(std::move(options)) {
+  if (!options_.answer) options_.answer = default_answer;
+  if (!options_.logprob) options_.logprob = uniform_logprob;
+  thread_ = std::thread([this] { serve(); });
+}
+
+ScriptedModel::~ScriptedModel() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void ScriptedModel::require_adapter(const AdapterChoice& adapter) const {
+  validate_scale(adapter);
+  if (!adapter.name.empty() && !adapters_.contains(adapter.name)) {
+    fail(ErrorCode::kNotFound, "there is no adapter '{}'", adapter.name);
+  }
+}
+
+RequestId ScriptedModel::submit(GenerateRequest request, EventHandler handler) {
+  validate_request(request, kVocabSize);
+  Prompt prompt = tokenize(request.prompt, request.adapter);
+  const auto length = static_cast<int64_t>(prompt.token_ids.size());
+  if (length >= options_.max_positions) {
+    fail(ErrorCode::kInvalidArgument, "the prompt has {} tokens; the model's context is {}", length,
+         options_.max_positions);
+  }
+  auto running = std::make_shared<Running>();
+  running->usage.prompt_tokens = length;
+  for (const TokenSpan& span : prompt.system_spans) running->usage.span_tokens += span.length();
+  request.max_new_tokens = std::min(request.max_new_tokens, options_.max_positions - length);
+  running->stop = StopMatcher(request.stop);
+  running->request = std::move(request);
+  running->handler = std::move(handler);
+  const std::lock_guard lock(mutex_);
+  if (static_cast<int64_t>(requests_.size()) >= options_.max_waiting) {
+    fail(ErrorCode::kResourceExhausted, "{} requests are waiting already", requests_.size());
+  }
+  running->id = next_id_++;
+  requests_.push_back(running);
+  counters_.prompt_tokens += running->usage.prompt_tokens;
+  wake_.notify_all();
+  return running->id;
+}
+
+void ScriptedModel::cancel(RequestId id) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& running : requests_) {
+    if (running->id == id) running->cancelled = true;
+  }
+}
+
+void ScriptedModel::serve() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return stopping_ || !requests_.empty(); });
+    if (requests_.empty()) return;
+    const std::shared_ptr<Running> running = requests_.front();
+    const bool cancelled = running->cancelled || stopping_;
+    lock.unlock();
+    bool ended = cancelled;
+    if (cancelled) {
+      finish(*running, FinishReason::kCancelled);
+    } else {
+      ended = step(*running);
+    }
+    lock.lock();
+    requests_.pop_front();
+    if (!ended) requests_.push_back(running);
+    counters_.requests_finished += ended ? 1 : 0;
+    counters_.completion_tokens += ended ? running->usage.completion_tokens : 0;
+  }
+}
+
+bool ScriptedModel::step(Running& running) {
+  if (!running.started) {
+    try {
+      running.answer = options_.answer(running.request);
+    } catch (...) {
+      finish(running, FinishReason::kStop, std::current_exception());
+      return true;
+    }
+    running.started = true;
+  }
+  if (options_.token_delay.count() > 0) std::this_thread::sleep_for(options_.token_delay);
+  const auto position = static_cast<size_t>(running.usage.completion_tokens);
+  if (position == running.answer.size()) {
+    finish(running, FinishReason::kStop);
+    return true;
+  }
+  ++running.usage.completion_tokens;
+  TokenEvent event;
+  event.id = static_cast<unsigned char>(running.answer[position]);
+  event.text = running.stop.push(running.answer.substr(position, 1));
+  if (running.handler.on_token) running.handler.on_token(event);
+  if (running.stop.matched()) {
+    finish(running, FinishReason::kStop);
+  } else if (running.usage.completion_tokens == running.request.max_new_tokens) {
+    finish(running, FinishReason::kLength);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void ScriptedModel::finish(Running& running, FinishReason reason, std::exception_ptr error) {
+  if (!running.handler.on_finish) return;
+  running.handler.on_finish(
+      {.reason = reason, .text = running.stop.finish(), .usage = running.usage, .error = std::move(error)});
+}
+
+std::future<ScoreResult> ScriptedModel::score(ScoreRequest request) {
+  ScoreResult result;
+  if (request.prompt.messages.empty()) {
+    validate_token_ids(request.prompt.token_ids, request.prompt.system_spans, kVocabSize);
+    result = {.token_ids = std::move(request.prompt.token_ids),
+              .system_spans = std::move(request.prompt.system_spans),
+              .score_from = request.score_from,
+              .logprobs = {},
+              .greedy = {}};
+  } else {
+    const text::Message& last = request.prompt.messages.back();
+    if (last.role != "assistant") {
+      fail(ErrorCode::kInvalidArgument, "the last message must be the assistant's to be scored");
+    }
+    Prompt prompt = encode(request.prompt.messages);
+    result.token_ids = std::move(prompt.token_ids);
+    result.system_spans = std::move(prompt.system_spans);
+    result.score_from = static_cast<int64_t>(result.token_ids.size() - last.content.size()) - 1;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    require_adapter(request.adapter);
+  }
+  const auto length = static_cast<int64_t>(result.token_ids.size());
+  validate_score_from(result.score_from, length);
+  for (int64_t i = result.score_from; i < length; ++i) {
+    result.logprobs.push_back(options_.logprob(result.token_ids, i));
+    result.greedy.push_back(false);
+  }
+  std::promise<ScoreResult> promise;
+  promise.set_value(std::move(result));
+  return promise.get_future();
+}
+
+AdapterInfo ScriptedModel::load_adapter(const std::string& name, const std::filesystem::path& path) {
+  if (name.empty()) fail(ErrorCode::kInvalidArgument, "an adapter needs a name");
+  if (!std::filesystem::is_directory(path)) fail(ErrorCode::kNotFound, "{}: no such folder", path.string());
+  const std::lock_guard lock(mutex_);
+  AdapterInfo info{
+      .name = name, .path = path, .kind = "cal", .content_sha256 = path.string(), .num_parameters = 0};
+  adapters_[name] = info;
+  return info;
+}
+
+void ScriptedModel::unload_adapter(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  if (adapters_.erase(name) == 0) fail(ErrorCode::kNotFound, "there is no adapter '{}'", name);
+}
+
+std::vector<AdapterInfo> ScriptedModel::adapters() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<AdapterInfo> infos;
+  for (const auto& [name, info] : adapters_) infos.push_back(info);
+  return infos;
+}
+
+Prompt ScriptedModel::tokenize(const Prompt& prompt, const AdapterChoice& adapter) const {
+  {
+    const std::lock_guard lock(mutex_);
+    require_adapter(adapter);
+  }
+  if (prompt.messages.empty()) {
+    validate_token_ids(prompt.token_ids, prompt.system_spans, kVocabSize);
+    return prompt;
+  }
+  Prompt result = encode(prompt.messages);
+  result.token_ids.push_back(kMessageBegin);
+  append_bytes(result.token_ids, "assistant");
+  result.token_ids.push_back(kMessageEnd);
+  return result;
+}
+
+ModelInfo ScriptedModel::info() const {
+  return {.name = "scripted",
+          .max_positions = options_.max_positions,
+          .vocab_size = kVocabSize,
+          .num_parameters = 0,
+          .dtype = "float32",
+          .device = "cpu"};
+}
+
+Counters ScriptedModel::counters() const {
+  const std::lock_guard lock(mutex_);
+  Counters counters = counters_;
+  counters.requests_running = static_cast<int64_t>(requests_.size());
+  return counters;
+}
+
+}  // namespace calyrex::lm
