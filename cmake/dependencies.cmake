@@ -1,6 +1,7 @@
 # Third-party libraries. Everything but libtorch comes from Debian; libtorch from a wheel unpacked by ./run
 # (its own TorchConfig.cmake insists on CUDA, so the targets are written by hand), or from CALYREX_TORCH_ROOT.
 find_package(Threads REQUIRED)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
 find_package(PkgConfig REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)

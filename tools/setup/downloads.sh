@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # libtorch, the default backbone and the Rust crates: pinned, fetched by pip and cargo, kept in .deps/.
 
+deps_dir="${deps_dir:?common.sh sets it}"
 lock_file=tools/setup/downloads.lock
 
 # A Python 3 that has pip.
@@ -22,7 +23,8 @@ pins() { awk -v group="$1" '$1 == group { print $2, $3, $4 }' "$lock_file"; }
 download_wheels() {
   local python arguments=() tag attempt
   python="$(find_python)"
-  for tag in $(awk '$1 == "platforms" { $1 = ""; print }' "$lock_file"); do arguments+=(--platform "$tag"); done
+  while read -r tag; do arguments+=(--platform "$tag"); done \
+    < <(awk '$1 == "platforms" { for (i = 2; i <= NF; ++i) print $i }' "$lock_file")
   pins "$1" | awk '{ printf "%s==%s --hash=sha256:%s\n", $1, $2, $3 }' >"$2/requirements.txt"
   for attempt in 1 2 3; do
     "$python" -m pip download --no-deps --require-hashes --no-cache-dir --python-version 3.11 --implementation cp \
