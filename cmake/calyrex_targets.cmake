@@ -14,7 +14,7 @@ add_library(calyrex_options INTERFACE)
 target_include_directories(calyrex_options INTERFACE "${CMAKE_SOURCE_DIR}")
 # __FILE__ from the root: no machine's paths in messages, and the compiler cache serves every clone.
 target_compile_options(calyrex_options INTERFACE
-  -Wall -Wextra -Wno-unused-parameter "-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=")
+  -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers "-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=")
 if(CALYREX_WERROR)
   target_compile_options(calyrex_options INTERFACE -Werror)
 endif()

@@ -45,8 +45,12 @@ class Adapter {
   /// First layer with a block after it; all before depends on tokens alone.
   int64_t first_layer() const { return config_.placement.front(); }
 
-  /// The block after `layer`: hidden [num_tokens, hidden_size] float32 -> the same, changed on the group's rows. Without
-  /// autograd `hidden` is changed in place. `layer_input` is what the layer read.
+  /// Whether the block after `layer` needs the layer's input.
+  virtual bool reads_layer_input(int64_t layer) const { return false; }
+
+  /// The block after `layer` (none there: `hidden` as it is): hidden
+  /// [num_tokens, hidden_size] float32 -> the same, changed on the group's rows. Without autograd `hidden` is changed in
+  /// place. `layer_input` is what the layer read; undefined unless reads_layer_input().
   virtual at::Tensor after_layer(int64_t layer, const at::Tensor& layer_input, at::Tensor hidden,
                                  const AdapterGroup& group) const = 0;
 

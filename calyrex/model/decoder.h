@@ -10,6 +10,7 @@
 
 #include "calyrex/model/adapter.h"
 #include "calyrex/model/attention.h"
+#include "calyrex/model/ops.h"
 #include "calyrex/model/ragged_batch.h"
 #include "calyrex/weights/model_source.h"
 
@@ -22,6 +23,8 @@ struct ForwardContext {
   std::vector<AdapterGroup> adapters;    // disjoint rows
   /// Called with the state after each layer and its slots; for analysis and tests.
   std::function<void(int64_t layer, const at::Tensor& hidden)> on_layer;
+  /// Rotation of `positions`; computed by the first layer that runs.
+  mutable RopeTable rope;
 };
 
 /// Owns the plans of a whole-batch forward (training and scoring): all keys are in the batch.

@@ -1,0 +1,210 @@
+// Building adapters: from a folder, from nothing, and back into a file.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "calyrex/base/error.h"
+#include "calyrex/base/random.h"
+#include "calyrex/model/adapter.h"
+#include "calyrex/model/cal.h"
+#include "calyrex/model/device.h"
+#include "calyrex/model/parallel_mlp.h"
+#include "calyrex/model/weight_loading.h"
+
+namespace calyrex::model {
+namespace {
+
+using weights::AdapterConfig;
+using weights::AdapterKind;
+
+/// Gives the float32 values of a named tensor of the file format.
+using ValueSource = std::function<at::Tensor(const std::string& name, const std::vector<int64_t>& shape)>;
+
+/// Assembles blocks from named tensors, joining those that share a product, and lists them as parameters.
+class BlockBuilder {
+ public:
+  BlockBuilder(const AdapterConfig& config, const ValueSource& source, at::ScalarType compute_dtype, at::Device device,
+               AdapterUse use)
+      : source_(source), compute_dtype_(compute_dtype), device_(device), use_(use) {
+    for (const weights::ExpectedTensor& tensor : weights::expected_adapter_tensors(config)) {
+      shapes_.emplace(tensor.name, tensor.shape);
+    }
+  }
+
+  /// One leaf of the tensors `blocks.{layer}.{names}`, row by row; undefined when the adapter has none of them.
+  TrainedTensor join(int64_t layer, const std::vector<std::string>& names, AdapterParameter::Part part) {
+    const std::string prefix = fmt::format("blocks.{}.", layer);
+    if (!shapes_.contains(prefix + names.front())) return {};
+    std::vector<at::Tensor> values;
+    for (const std::string& name : names) values.push_back(source_(prefix + name, shapes_.at(prefix + name)));
+    const at::Tensor whole = at::cat(values).to(device_);
+    const bool matrix = whole.dim() == 2;  // vectors stay float32
+    TrainedTensor tensor;
+    if (use_ == AdapterUse::kTrain) {
+      tensor.leaf = whole.set_requires_grad(true);
+      tensor.compute = matrix ? tensor.leaf.detach().to(compute_dtype_) : tensor.leaf.detach();
+    } else {
+      tensor.leaf = tensor.compute = matrix ? whole.to(compute_dtype_) : whole;
+    }
+    int64_t row = 0;
+    for (size_t n = 0; n < names.size(); ++n) {
+      const int64_t rows = values[n].size(0);
+      parameters_.push_back({.name = prefix + names[n],
+                             .leaf = tensor.leaf,
+                             .compute = tensor.compute,
+                             .row_begin = row,
+                             .row_end = row + rows,
+                             .part = part,
+                             .layer = layer});
+      row += rows;
+    }
+    return tensor;
+  }
+
+  GatedMlp mlp(int64_t layer, double norm_eps) {
+    using enum AdapterParameter::Part;
+    return {.norm = join(layer, {"mlp_norm.weight"}, kMlp),
+            .gate_up = join(layer, {"mlp.gate_proj.weight", "mlp.up_proj.weight"}, kMlp),
+            .down = join(layer, {"mlp.down_proj.weight"}, kMlp),
+            .norm_eps = norm_eps};
+  }
+
+  CalBlock cal(int64_t layer, double norm_eps) {
+    using enum AdapterParameter::Part;
+    CalBlock block;
+    block.attn_norm = join(layer, {"attn_norm.weight"}, kAttention);
+    block.q = join(layer, {"attn.q_proj.weight"}, kAttention);
+    block.kv = join(layer, {"attn.k_proj.weight", "attn.v_proj.weight"}, kAttention);
+    block.o = join(layer, {"attn.o_proj.weight"}, kAttention);
+    block.q_bias = join(layer, {"attn.q_proj.bias"}, kAttention);
+    block.kv_bias = join(layer, {"attn.k_proj.bias", "attn.v_proj.bias"}, kAttention);
+    block.q_norm = join(layer, {"attn.q_norm.weight"}, kAttention);
+    block.k_norm = join(layer, {"attn.k_norm.weight"}, kAttention);
+    block.mlp = mlp(layer, norm_eps);
+    return block;
+  }
+
+  std::vector<AdapterParameter> take_parameters() { return std::move(parameters_); }
+
+ private:
+  const ValueSource& source_;
+  at::ScalarType compute_dtype_;
+  at::Device device_;
+  AdapterUse use_;
+  std::map<std::string, std::vector<int64_t>> shapes_;
+  std::vector<AdapterParameter> parameters_;
+};
+
+std::shared_ptr<Adapter> build_adapter(const AdapterConfig& config, const weights::ModelConfig& backbone,
+                                       const ValueSource& source, at::ScalarType compute_dtype, at::Device device,
+                                       AdapterUse use) {
+  const at::NoGradGuard no_grad;
+  BlockBuilder builder(config, source, compute_dtype, device, use);
+  if (config.kind == AdapterKind::kParallelMlp) {
+    std::map<int64_t, GatedMlp> blocks;
+    for (const int64_t layer : config.placement) blocks[layer] = builder.mlp(layer, config.parallel_mlp.rms_norm_eps);
+    return std::make_shared<ParallelMlpAdapter>(config, std::move(blocks), builder.take_parameters());
+  }
+  std::map<int64_t, CalBlock> blocks;
+  for (const int64_t layer : config.placement) blocks[layer] = builder.cal(layer, config.cal.rms_norm_eps);
+  at::Tensor frequencies;
+  if (config.cal.position == weights::CalPosition::kRope) {
+    if (config.cal.head_dim != backbone.head_dim) {
+      fail(ErrorCode::kInvalidArgument,
+           "cal.position: rope uses the backbone's rotation and needs its head_dim of {}, not {}", backbone.head_dim,
+           config.cal.head_dim);
+    }
+    frequencies = at::tensor(weights::inverse_frequencies(backbone), at::kFloat).to(device);
+  }
+  return std::make_shared<CalAdapter>(config, std::move(blocks), builder.take_parameters(), frequencies);
+}
+
+bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> endings) {
+  for (const std::string_view ending : endings) {
+    if (name.ends_with(ending)) return true;
+  }
+  return false;
+}
+
+/// The backbone tensor that copy_backbone takes for an adapter tensor ("blocks.7.attn.q_proj.weight").
+std::string backbone_name(const std::string& name, int64_t layer) {
+  std::string tail = name.substr(fmt::format("blocks.{}.", layer).size());
+  if (tail == "attn_norm.weight") tail = "input_layernorm.weight";
+  if (tail == "mlp_norm.weight") tail = "post_attention_layernorm.weight";
+  if (tail.starts_with("attn.")) tail = "self_" + tail;
+  return fmt::format("model.layers.{}.{}", layer, tail);
+}
+
+at::Tensor draw_normal(const std::string& name, const std::vector<int64_t>& shape, const InitOptions& init) {
+  at::Tensor values = at::empty(shape, at::kFloat);
+  auto* data = values.mutable_data_ptr<float>();
+  RandomStream random(init.seed, "init/" + name);
+  for (int64_t n = 0; n < values.numel(); ++n) data[n] = static_cast<float>(random.normal() * init.std);
+  return values;
+}
+
+at::Tensor initial_value(const std::string& name, const std::vector<int64_t>& shape, const InitOptions& init,
+                         const weights::ModelSource& model) {
+  if (ends_with_any(name, {"o_proj.weight", "down_proj.weight"})) return at::zeros(shape, at::kFloat);
+  if (init.method == InitMethod::kCopyBackbone) {
+    const int64_t layer = std::stoll(name.substr(name.find('.') + 1));
+    const weights::TensorView* source = model.find(backbone_name(name, layer));
+    if (source == nullptr || source->shape != shape) {
+      fail(ErrorCode::kInvalidArgument,
+           "adapter.init: copy_backbone: {} [{}] has no equal in the backbone; leave the block's shapes as the backbone's",
+           name, fmt::join(shape, ", "));
+    }
+    return read_float(*source);
+  }
+  if (ends_with_any(name, {"norm.weight"})) return at::ones(shape, at::kFloat);
+  if (name.ends_with(".bias")) return at::zeros(shape, at::kFloat);
+  return draw_normal(name, shape, init);
+}
+
+}  // namespace
+
+std::shared_ptr<Adapter> load_adapter(const weights::AdapterFolder& folder, const weights::ModelConfig& backbone,
+                                      at::ScalarType compute_dtype, at::Device device, AdapterUse use) {
+  return translate_torch_errors(fmt::format("loading adapter {}", folder.path.string()), [&] {
+    const ValueSource source = [&](const std::string& name, const std::vector<int64_t>&) {
+      const weights::TensorView* view = folder.weights->find(name);
+      CALYREX_CHECK(view != nullptr, "{}", name);
+      return read_float(*view);
+    };
+    return build_adapter(folder.config, backbone, source, compute_dtype, device, use);
+  });
+}
+
+std::shared_ptr<Adapter> create_adapter(const AdapterConfig& config, const weights::ModelSource& model,
+                                        const InitOptions& init, at::ScalarType compute_dtype, at::Device device,
+                                        AdapterUse use) {
+  return translate_torch_errors("creating an adapter", [&] {
+    const ValueSource source = [&](const std::string& name, const std::vector<int64_t>& shape) {
+      return initial_value(name, shape, init, model);
+    };
+    return build_adapter(config, model.config(), source, compute_dtype, device, use);
+  });
+}
+
+AdapterTensors export_tensors(const Adapter& adapter, weights::DType dtype) {
+  return translate_torch_errors("exporting an adapter", [&] {
+    at::ScalarType type = at::kFloat;
+    if (dtype == weights::DType::kBF16) type = at::kBFloat16;
+    if (dtype == weights::DType::kF16) type = at::kHalf;
+    AdapterTensors result;
+    for (const AdapterParameter& parameter : adapter.parameters()) {
+      const at::Tensor values = parameter.value().to(at::kCPU, type).contiguous();
+      result.storage.push_back(values);
+      result.tensors.push_back({.name = parameter.name,
+                                .dtype = dtype,
+                                .shape = values.sizes().vec(),
+                                .data = {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()}});
+    }
+    return result;
+  });
+}
+
+}  // namespace calyrex::model
