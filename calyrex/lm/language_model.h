@@ -1,5 +1,5 @@
-// The one interface between models and those who use them: evaluation, serving, chat. Implemented by the engine
-// (infer), by a scripted fake for tests, and by a client of any OpenAI-compatible endpoint.
+// The one interface between models and those who use them: evaluation, serving, chat. Implemented by the
+// engine (infer), by a scripted fake for tests, and by a client of any OpenAI-compatible endpoint.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,15 @@ struct Sampling {
   std::map<TokenId, double> logit_bias;
 };
 
-/// A prompt as messages (rendered with the model's template) or as token ids with their spans.
+/// A prompt as messages (rendered with the model's template), as plain text (added tokens are recognised, BOS
+/// as the tokenizer's configuration says), or as token ids: the first of these that is there. Spans belong to
+/// text and ids.
 struct Prompt {
   text::Messages messages;
   Json tools = nullptr;
-  std::vector<TokenId> token_ids;  // used when messages is empty
-  TokenSpans system_spans;         // of token_ids
+  std::optional<std::string> text;
+  std::vector<TokenId> token_ids;
+  TokenSpans system_spans;  // token positions
 };
 
 /// Which adapter, how strongly. An empty name is the base model; scale 0 is the base bit for bit.
@@ -59,7 +62,8 @@ struct TokenLogprob {
   double logprob = 0.0;
 };
 
-/// One generated token. `text` is what became final with it (may be empty inside a character or a stop string).
+/// One generated token. `text` is what became final with it (may be empty inside a character or a stop
+/// string). The token that ends an answer comes too, without text.
 struct TokenEvent {
   TokenId id = 0;
   std::string text;
@@ -82,17 +86,20 @@ struct FinishEvent {
   std::exception_ptr error;
 };
 
-/// Called from the engine's thread, in order, for one request; must not block. Exactly one on_finish a request.
+/// Called from the engine's thread, in order, for one request; must not block. Exactly one on_finish a
+/// request.
 struct EventHandler {
   std::function<void(const TokenEvent&)> on_token;
   std::function<void(const FinishEvent&)> on_finish;
 };
 
-/// Log-probabilities of given tokens: those from `score_from` on. With messages: the last assistant message and its
-/// end-of-turn token.
+/// Log-probabilities of given tokens. With messages: the last assistant message (which must be the last
+/// message) and its end-of-turn token. With text: the tokens that hold any of `completion`, the two being
+/// tokenised as one text. With token ids: those from `score_from` on.
 struct ScoreRequest {
   Prompt prompt;
-  int64_t score_from = 0;  // for token ids; at least 1
+  std::string completion;
+  int64_t score_from = 0;  // at least 1
   AdapterChoice adapter;
 };
 
@@ -133,8 +140,8 @@ struct Counters {
 
 using RequestId = uint64_t;
 
-/// Thread-safe. Requests are validated in submit()/score(): kInvalidArgument (longer than the context, empty prompt,
-/// bad sampling values), kNotFound (adapter), kResourceExhausted (queue full).
+/// Thread-safe. Requests are validated in submit()/score(): kInvalidArgument (longer than the context, empty
+/// prompt, bad sampling values), kNotFound (adapter), kResourceExhausted (queue full).
 class LanguageModel {
  public:
   virtual ~LanguageModel() = default;
@@ -151,6 +158,8 @@ class LanguageModel {
 
   /// Token ids and spans of a prompt with the generation prompt, as submit() would use them.
   virtual Prompt tokenize(const Prompt& prompt, const AdapterChoice& adapter) const = 0;
+  /// The same request by token ids, validated as score() would.
+  virtual ScoreRequest tokenize(const ScoreRequest& request) const = 0;
   virtual ModelInfo info() const = 0;
   virtual Counters counters() const = 0;
 };
@@ -164,8 +173,8 @@ struct Completion {
   Usage usage;
 };
 
-/// Submits all requests and waits for all answers, in order of the requests. The first error is thrown after the
-/// rest has ended. `progress(done)` is called from the engine's thread after each.
+/// Submits all requests and waits for all answers, in order of the requests. The first error is thrown after
+/// the rest has ended. `progress(done)` is called from the engine's thread after each.
 std::vector<Completion> generate_all(LanguageModel& model, std::vector<GenerateRequest> requests,
                                      const std::function<void(int64_t done)>& progress = {});
 

@@ -70,10 +70,7 @@ RequestId ScriptedModel::submit(GenerateRequest request, EventHandler handler) {
   validate_request(request, kVocabSize);
   Prompt prompt = tokenize(request.prompt, request.adapter);
   const auto length = static_cast<int64_t>(prompt.token_ids.size());
-  if (length >= options_.max_positions) {
-    fail(ErrorCode::kInvalidArgument, "the prompt has {} tokens; the model's context is {}", length,
-         options_.max_positions);
-  }
+  validate_length(length + 1, options_.max_positions);
   auto running = std::make_shared<Running>();
   running->usage.prompt_tokens = length;
   for (const TokenSpan& span : prompt.system_spans) running->usage.span_tokens += span.length();
@@ -158,32 +155,42 @@ void ScriptedModel::finish(Running& running, FinishReason reason, std::exception
       {.reason = reason, .text = running.stop.finish(), .usage = running.usage, .error = std::move(error)});
 }
 
-std::future<ScoreResult> ScriptedModel::score(ScoreRequest request) {
-  ScoreResult result;
-  if (request.prompt.messages.empty()) {
-    validate_token_ids(request.prompt.token_ids, request.prompt.system_spans, kVocabSize);
-    result = {.token_ids = std::move(request.prompt.token_ids),
-              .system_spans = std::move(request.prompt.system_spans),
-              .score_from = request.score_from,
-              .logprobs = {},
-              .greedy = {}};
-  } else {
+ScoreRequest ScriptedModel::tokenize(const ScoreRequest& request) const {
+  ScoreRequest result{
+      .prompt = {}, .completion = {}, .score_from = request.score_from, .adapter = request.adapter};
+  if (!request.prompt.messages.empty()) {
     const text::Message& last = request.prompt.messages.back();
     if (last.role != "assistant") {
       fail(ErrorCode::kInvalidArgument, "the last message must be the assistant's to be scored");
     }
-    Prompt prompt = encode(request.prompt.messages);
-    result.token_ids = std::move(prompt.token_ids);
-    result.system_spans = std::move(prompt.system_spans);
-    result.score_from = static_cast<int64_t>(result.token_ids.size() - last.content.size()) - 1;
+    result.prompt = encode(request.prompt.messages);
+    result.score_from = static_cast<int64_t>(result.prompt.token_ids.size() - last.content.size()) - 1;
+  } else if (request.prompt.text) {
+    result.prompt.system_spans = request.prompt.system_spans;
+    append_bytes(result.prompt.token_ids, *request.prompt.text);
+    result.score_from = static_cast<int64_t>(result.prompt.token_ids.size());
+    append_bytes(result.prompt.token_ids, request.completion);
+  } else {
+    result.prompt = request.prompt;
   }
   {
     const std::lock_guard lock(mutex_);
     require_adapter(request.adapter);
   }
-  const auto length = static_cast<int64_t>(result.token_ids.size());
-  validate_score_from(result.score_from, length);
-  for (int64_t i = result.score_from; i < length; ++i) {
+  validate_token_ids(result.prompt.token_ids, result.prompt.system_spans, kVocabSize);
+  validate_score_from(result.score_from, static_cast<int64_t>(result.prompt.token_ids.size()));
+  validate_length(static_cast<int64_t>(result.prompt.token_ids.size()), options_.max_positions);
+  return result;
+}
+
+std::future<ScoreResult> ScriptedModel::score(ScoreRequest request) {
+  request = tokenize(request);
+  ScoreResult result{.token_ids = std::move(request.prompt.token_ids),
+                     .system_spans = std::move(request.prompt.system_spans),
+                     .score_from = request.score_from,
+                     .logprobs = {},
+                     .greedy = {}};
+  for (int64_t i = result.score_from; i < static_cast<int64_t>(result.token_ids.size()); ++i) {
     result.logprobs.push_back(options_.logprob(result.token_ids, i));
     result.greedy.push_back(false);
   }
@@ -219,14 +226,18 @@ Prompt ScriptedModel::tokenize(const Prompt& prompt, const AdapterChoice& adapte
     const std::lock_guard lock(mutex_);
     require_adapter(adapter);
   }
-  if (prompt.messages.empty()) {
-    validate_token_ids(prompt.token_ids, prompt.system_spans, kVocabSize);
-    return prompt;
+  Prompt result;
+  if (!prompt.messages.empty()) {
+    result = encode(prompt.messages);
+    result.token_ids.push_back(kMessageBegin);
+    append_bytes(result.token_ids, "assistant");
+    result.token_ids.push_back(kMessageEnd);
+  } else {
+    result.system_spans = prompt.system_spans;
+    result.token_ids = prompt.token_ids;
+    if (prompt.text) append_bytes(result.token_ids, *prompt.text);
   }
-  Prompt result = encode(prompt.messages);
-  result.token_ids.push_back(kMessageBegin);
-  append_bytes(result.token_ids, "assistant");
-  result.token_ids.push_back(kMessageEnd);
+  validate_token_ids(result.token_ids, result.system_spans, kVocabSize);
   return result;
 }
 

@@ -47,6 +47,7 @@ class ScriptedModel final : public LanguageModel {
   void unload_adapter(const std::string& name) override;
   std::vector<AdapterInfo> adapters() const override;
   Prompt tokenize(const Prompt& prompt, const AdapterChoice& adapter) const override;
+  ScoreRequest tokenize(const ScoreRequest& request) const override;
   ModelInfo info() const override;
   Counters counters() const override;
 

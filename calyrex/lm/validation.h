@@ -20,6 +20,9 @@ void validate_token_ids(const std::vector<TokenId>& ids, const TokenSpans& spans
 /// The first scored token needs one before it: 1 <= score_from < length, or kInvalidArgument.
 void validate_score_from(int64_t score_from, int64_t length);
 
+/// A sequence (with room for one token of answer) longer than the context: kInvalidArgument.
+void validate_length(int64_t length, int64_t max_positions);
+
 /// A scale that is not finite throws kInvalidArgument.
 void validate_scale(const AdapterChoice& adapter);
 
