@@ -1,6 +1,8 @@
-// Adapter folders: adapter_config.json + adapter_model.safetensors (+ chat_template.jinja, README.md, training.json).
+// Adapter folders: adapter_config.json + adapter_model.safetensors (+ chat_template.jinja, README.md,
+// training.json).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -38,13 +40,16 @@ inline constexpr auto enum_names(MlpScope) {
   return std::to_array<EnumName<MlpScope>>({{MlpScope::kAll, "all"}, {MlpScope::kAnchored, "anchored"}});
 }
 inline constexpr auto enum_names(MlpInput) {
-  return std::to_array<EnumName<MlpInput>>({{MlpInput::kSerial, "serial"}, {MlpInput::kParallel, "parallel"}});
+  return std::to_array<EnumName<MlpInput>>(
+      {{MlpInput::kSerial, "serial"}, {MlpInput::kParallel, "parallel"}});
 }
 inline constexpr auto enum_names(SpanPart) {
-  return std::to_array<EnumName<SpanPart>>({{SpanPart::kContent, "content"}, {SpanPart::kMessage, "message"}});
+  return std::to_array<EnumName<SpanPart>>(
+      {{SpanPart::kContent, "content"}, {SpanPart::kMessage, "message"}});
 }
 inline constexpr auto enum_names(DefaultText) {
-  return std::to_array<EnumName<DefaultText>>({{DefaultText::kIgnore, "ignore"}, {DefaultText::kAnchor, "anchor"}});
+  return std::to_array<EnumName<DefaultText>>(
+      {{DefaultText::kIgnore, "ignore"}, {DefaultText::kAnchor, "anchor"}});
 }
 
 /// Which tokens of a chat form the span.
@@ -60,13 +65,17 @@ struct SpanConfig {
   }
 };
 
-/// Shapes and choices of the blocks, resolved (PAPER's table of open questions).
+/// A size (or epsilon) that adapter_config.json leaves to the backbone, until resolve_adapter_config() fills
+/// it in.
+inline constexpr int64_t kAsBackbone = -1;
+
+/// Shapes and choices of the blocks (PAPER's table of open questions).
 struct CalConfig {
-  int64_t num_heads = 0;
-  int64_t num_kv_heads = 0;
-  int64_t head_dim = 0;
-  int64_t intermediate_size = 0;  // 0 = no MLP sublayer
-  double rms_norm_eps = 1e-5;
+  int64_t num_heads = kAsBackbone;
+  int64_t num_kv_heads = kAsBackbone;
+  int64_t head_dim = kAsBackbone;
+  int64_t intermediate_size = kAsBackbone;  // 0 = no MLP sublayer
+  double rms_norm_eps = kAsBackbone;
   CalPosition position = CalPosition::kNone;
   SelfInclusion self_inclusion = SelfInclusion::kInclusive;
   MlpScope mlp_scope = MlpScope::kAll;
@@ -90,8 +99,8 @@ struct CalConfig {
 };
 
 struct ParallelMlpConfig {
-  int64_t intermediate_size = 0;
-  double rms_norm_eps = 1e-5;
+  int64_t intermediate_size = kAsBackbone;
+  double rms_norm_eps = kAsBackbone;
   MlpInput input = MlpInput::kSerial;
   MlpScope mlp_scope = MlpScope::kAll;
 
@@ -123,6 +132,9 @@ struct BaseIdentity {
   }
 };
 
+/// What `adapter.base` says of a model, with its digest.
+BaseIdentity base_identity(const ModelSource& model);
+
 /// adapter_config.json, format "calyrex-adapter" version 1 (docs/adapter-files.md).
 struct AdapterConfig {
   AdapterKind kind = AdapterKind::kCal;
@@ -135,13 +147,23 @@ struct AdapterConfig {
   std::optional<std::string> chat_date;  // fixed date for strftime_now, "2026-11-29"
 };
 
+/// Reads and bounds adapter_config.json. Absent keys take the defaults above; `format`, `version`, `kind`,
+/// `placement` and the sizes in `base` are required. Unknown keys at the top and in `base` are left out
+/// (debug log), elsewhere they are kCorruptData, as other kinds, formats and versions are kUnsupported.
 AdapterConfig parse_adapter_config(const Json& json, std::string_view source);
+/// The whole configuration, which must be resolved.
 Json adapter_config_to_json(const AdapterConfig& config);
 
-/// Name and shape of every tensor of an adapter, block by block ("blocks.25.attn.q_proj.weight").
+/// Whether no size is left to the backbone.
+bool is_resolved(const AdapterConfig& config);
+/// Fills in the sizes that are left to the backbone.
+AdapterConfig resolve_adapter_config(AdapterConfig config, const ModelConfig& backbone);
+
+/// Name and shape of every tensor of a resolved adapter, block by block ("blocks.25.attn.q_proj.weight").
 std::vector<ExpectedTensor> expected_adapter_tensors(const AdapterConfig& config);
 
-/// An opened adapter. `content_sha256` covers configuration and weights: equal content, equal hash.
+/// An opened adapter. `content_sha256` covers configuration (but for base_model_name_or_path) and weights:
+/// equal content, equal hash.
 struct AdapterFolder {
   std::filesystem::path path;
   AdapterConfig config;
@@ -150,20 +172,28 @@ struct AdapterFolder {
   std::string content_sha256;
 };
 
-/// Reads and checks a folder on its own (kNotFound, kCorruptData with all faults, kUnsupported for other kinds).
+/// Reads and checks a folder on its own (kNotFound, kCorruptData with all faults, kUnsupported for other
+/// kinds). Sizes that the file leaves to the backbone stay so, and the tensors are then not compared with
+/// them.
 AdapterFolder open_adapter(const std::filesystem::path& path);
 
 enum class BaseMismatch { kReject, kAllow };
-/// Checks an adapter against a backbone: another shape throws kCorruptData always, another norms_sha256 throws
-/// kCorruptData unless allowed; an absent digest is a warning.
+/// The same for use with a backbone: the configuration is resolved and checked against it
+/// (check_adapter_fits).
+AdapterFolder open_adapter(const std::filesystem::path& path, const ModelSource& model,
+                           BaseMismatch mismatch);
+
+/// Checks an adapter against a backbone: another shape throws kCorruptData always, another norms_sha256
+/// throws kCorruptData unless allowed; an absent digest is a warning. Families that compute alike (llama,
+/// mistral) fit each other, since a GGUF file does not tell them apart.
 void check_adapter_fits(const AdapterConfig& adapter, const ModelSource& model, BaseMismatch mismatch);
 
-/// Placement presets of PAPER.md ("late8th", "all", "every-4th", ...) or "[25, 27]" for a model of `num_layers`.
-/// Unknown: kInvalidArgument naming the nearest.
+/// Placement presets of PAPER.md ("late8th", "all", "every-4th", ...) or "[25, 27]" for a model of
+/// `num_layers`; ascending. Unknown: kInvalidArgument naming the nearest.
 std::vector<int64_t> resolve_placement(const std::string& placement, int64_t num_layers);
 
-/// Writes a whole adapter folder atomically. `extra` holds further files (name, text): chat_template.jinja,
-/// README.md, training.json.
+/// Writes an adapter folder so that it opens as a whole or not at all; other files in an existing folder
+/// stay. `extra` holds further files (name, text): chat_template.jinja, README.md, training.json.
 void write_adapter(const std::filesystem::path& path, const AdapterConfig& config,
                    const std::vector<TensorToWrite>& tensors,
                    const std::vector<std::pair<std::string, std::string>>& extra);

@@ -16,8 +16,8 @@ enum class ModelFamily { kLlama, kMistral, kQwen2, kQwen3 };
 /// config.json's model_type: "llama", "mistral", "qwen2", "qwen3".
 std::string_view model_type(ModelFamily family);
 
-/// Rotary embedding. `kLlama3` is Llama 3.1's frequency scaling (rope_type "llama3"); `kLinear` divides positions;
-/// `kFactors` divides each frequency by a factor from the file (GGUF tensor rope_freqs.weight).
+/// Rotary embedding. `kLlama3` is Llama 3.1's frequency scaling (rope_type "llama3"); `kLinear` divides
+/// positions; `kFactors` divides each frequency by a factor from the file (GGUF tensor rope_freqs.weight).
 struct RopeConfig {
   enum class Scaling { kNone, kLinear, kLlama3, kFactors };
   double theta = 10000.0;
@@ -49,9 +49,12 @@ struct ModelConfig {
 /// Inverse frequencies, [head_dim / 2], with the scaling applied (transformers' ROPE_INIT_FUNCTIONS).
 std::vector<float> inverse_frequencies(const ModelConfig& config);
 
-/// Reads config.json of transformers 4 and 5 (rope_theta/rope_scaling, or rope_parameters). What it asks and this
-/// program lacks (sliding window in use, yarn, MoE, partial rotary, other biases, other activations) throws
-/// kUnsupported with the key's name. Sizes are bounded; inconsistent ones throw kCorruptData.
+/// Throws kCorruptData when a size is out of range or sizes contradict each other.
+void check_model_config(const ModelConfig& config, std::string_view source);
+
+/// Reads config.json of transformers 4 and 5 (rope_theta/rope_scaling, or rope_parameters). What it asks and
+/// this program lacks (sliding window in use, yarn, MoE, partial rotary, other biases, other activations)
+/// throws kUnsupported with the key's name. Sizes are bounded; inconsistent ones throw kCorruptData.
 ModelConfig parse_hf_config(const Json& config, std::string_view source);
 
 }  // namespace calyrex::weights

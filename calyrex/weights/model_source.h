@@ -18,11 +18,11 @@ namespace calyrex::weights {
 
 /// A tokenizer as GGUF metadata holds it.
 struct GgufTokenizer {
-  std::string model;                  // tokenizer.ggml.model: "gpt2" (byte-level BPE) or "llama" (SentencePiece)
-  std::string pre;                    // tokenizer.ggml.pre, e.g. "smollm"
+  std::string model;  // tokenizer.ggml.model: "gpt2" (byte-level BPE) or "llama" (SentencePiece)
+  std::string pre;    // tokenizer.ggml.pre, e.g. "smollm"
   std::vector<std::string> tokens;
-  std::vector<float> scores;          // SentencePiece only
-  std::vector<int32_t> token_types;   // 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte
+  std::vector<float> scores;         // SentencePiece only
+  std::vector<int32_t> token_types;  // 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte
   std::vector<std::string> merges;
   std::optional<bool> add_bos;
   std::optional<bool> add_eos;
@@ -36,8 +36,8 @@ struct TokenizerSource {
   Json tokenizer_config = Json::object();  // tokenizer_config.json (empty object when absent or GGUF)
   std::shared_ptr<const GgufTokenizer> gguf;
   std::optional<std::string> chat_template;  // chat_template.jinja, tokenizer_config.json's, or the GGUF's
-  std::vector<TokenId> stop_ids;             // generation_config.json's eos_token_id(s), or the GGUF's eos/eot/eom
-  std::string name;                          // for messages: the model's path
+  std::vector<TokenId> stop_ids;  // generation_config.json's eos_token_id(s), or the GGUF's eos/eot/eom
+  std::string name;               // for messages: the model's path
 };
 
 /// Read-only; safe to share between threads. Holds the maps its views point into.
@@ -58,11 +58,11 @@ class ModelSource {
   const TensorView* find(std::string_view name) const;
 };
 
-/// Opens a model: a folder, a .gguf (any part of a split one), "org/name" (Hugging Face hub: cache, then download),
-/// or "default" (the backbone that ./run fetches: .deps/models beside the program's build folder, or
-/// CALYREX_DEFAULT_MODEL). Checks that all tensors the configuration asks for are there with the right shapes and
-/// reports every fault at once (kCorruptData); unknown tensors are faults too, but for known leftovers such as
-/// rotary_emb.inv_freq. Missing path: kNotFound. Unsupported type or key: kUnsupported.
+/// Opens a model: a folder, a .gguf (any part of a split one), "org/name" (Hugging Face hub: cache, then
+/// download), or "default" (the backbone that ./run fetches: .deps/models beside the program's build folder,
+/// or CALYREX_DEFAULT_MODEL). Checks that all tensors the configuration asks for are there with the right
+/// shapes and reports every fault at once (kCorruptData); unknown tensors are faults too, but for known
+/// leftovers such as rotary_emb.inv_freq. Missing path: kNotFound. Unsupported type or key: kUnsupported.
 std::shared_ptr<const ModelSource> open_model(const std::string& name);
 
 /// Name and shape of every tensor a configuration asks for, in file order.
@@ -72,8 +72,8 @@ struct ExpectedTensor {
 };
 std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config);
 
-/// SHA-256 of all RMSNorm vectors as little-endian float32: layer by layer (input, post-attention, then q and k norm
-/// where present), final norm last. Equal for safetensors and any GGUF of the same model.
+/// SHA-256 of all RMSNorm vectors as little-endian float32: layer by layer (input, post-attention, then q and
+/// k norm where present), final norm last. Equal for safetensors and any GGUF of the same model.
 std::string norms_sha256(const ModelSource& model);
 
 }  // namespace calyrex::weights

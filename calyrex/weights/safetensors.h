@@ -18,10 +18,12 @@ class SafetensorsFile {
  public:
   static SafetensorsFile open(const std::filesystem::path& path);
 
+  /// Sorted by name.
   const std::vector<TensorView>& tensors() const { return tensors_; }
   const TensorView* find(std::string_view name) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::filesystem::path& path() const { return file_.path(); }
+  size_t size_bytes() const { return file_.bytes().size(); }
 
  private:
   explicit SafetensorsFile(MappedFile file) : file_(std::move(file)) {}

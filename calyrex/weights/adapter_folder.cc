@@ -1,0 +1,163 @@
+#include "calyrex/weights/adapter_folder.h"
+
+#include <algorithm>
+
+#include "calyrex/base/error.h"
+#include "calyrex/base/file.h"
+#include "calyrex/base/log.h"
+#include "calyrex/base/sha256.h"
+#include "calyrex/weights/tensor_faults.h"
+
+namespace calyrex::weights {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kConfigFile = "adapter_config.json";
+constexpr std::string_view kWeightsFile = "adapter_model.safetensors";
+constexpr std::string_view kTemplateFile = "chat_template.jinja";
+constexpr size_t kMaxTemplateBytes = 256 << 10;
+
+/// Configuration and weights of a folder, read but not yet compared with each other.
+AdapterFolder read_adapter(const fs::path& path) {
+  if (!fs::exists(path / kConfigFile)) {
+    fail(ErrorCode::kNotFound,
+         "{} holds no {}; an adapter is a folder that calyrex train or adapter init wrote", path.string(),
+         kConfigFile);
+  }
+  AdapterFolder folder;
+  folder.path = path;
+  folder.config = parse_adapter_config(read_json_file(path / kConfigFile), (path / kConfigFile).string());
+  folder.weights = std::make_shared<SafetensorsFile>(SafetensorsFile::open(path / kWeightsFile));
+  if (fs::exists(path / kTemplateFile))
+    folder.chat_template = read_file(path / kTemplateFile, kMaxTemplateBytes);
+  return folder;
+}
+
+void check_weights(const AdapterFolder& folder) {
+  const std::string file = folder.weights->path().string();
+  match_tensors(file, expected_adapter_tensors(folder.config), folder.weights->tensors());
+  for (const TensorView& tensor : folder.weights->tensors()) {
+    if (tensor.dtype == DType::kF64) {
+      fail(ErrorCode::kUnsupported, "{}: tensor {} has type F64; adapters are F32, BF16 or F16", file,
+           tensor.name);
+    }
+  }
+}
+
+std::string content_hash(const AdapterFolder& folder) {
+  AdapterConfig config = folder.config;
+  config.base_model_name_or_path.clear();
+  Sha256 hash;
+  hash.update(is_resolved(config) ? to_json_line(adapter_config_to_json(config))
+                                  : read_file(folder.path / kConfigFile, SIZE_MAX));
+  for (const TensorView& tensor : folder.weights->tensors()) {
+    hash.update(fmt::format("\n{} {} {}\n", tensor.name, dtype_name(tensor.dtype), shape_text(tensor.shape)));
+    hash.update(tensor.data);
+  }
+  return hash.hex_digest();
+}
+
+/// Families whose layers compute the same.
+bool is_llama_like(std::string_view model_type) { return model_type == "llama" || model_type == "mistral"; }
+
+/// Moves the files of a finished folder into an existing one. The configuration goes first and comes last, so
+/// that a stop in between leaves no adapter rather than one with another's weights.
+void replace_files(const fs::path& staging, const fs::path& path) {
+  std::error_code error;
+  fs::remove(path / kConfigFile, error);
+  std::vector<fs::path> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(staging))
+    names.push_back(entry.path().filename());
+  std::partition(names.begin(), names.end(), [](const fs::path& name) { return name != kConfigFile; });
+  for (const fs::path& name : names) {
+    fs::rename(staging / name, path / name, error);
+    if (error) fail(ErrorCode::kIo, "cannot write {}: {}", (path / name).string(), error.message());
+  }
+}
+
+}  // namespace
+
+BaseIdentity base_identity(const ModelSource& model) {
+  const ModelConfig& config = model.config();
+  return {.model_type = std::string(model_type(config.family)),
+          .hidden_size = config.hidden_size,
+          .num_hidden_layers = config.num_layers,
+          .vocab_size = config.vocab_size,
+          .norms_sha256 = norms_sha256(model)};
+}
+
+AdapterFolder open_adapter(const fs::path& path) {
+  AdapterFolder folder = read_adapter(path);
+  if (is_resolved(folder.config)) check_weights(folder);
+  folder.content_sha256 = content_hash(folder);
+  return folder;
+}
+
+AdapterFolder open_adapter(const fs::path& path, const ModelSource& model, BaseMismatch mismatch) {
+  AdapterFolder folder = read_adapter(path);
+  with_context(path.string(), [&] {
+    check_adapter_fits(folder.config, model, mismatch);
+    folder.config = resolve_adapter_config(std::move(folder.config), model.config());
+  });
+  check_weights(folder);
+  folder.content_sha256 = content_hash(folder);
+  return folder;
+}
+
+void check_adapter_fits(const AdapterConfig& adapter, const ModelSource& model, BaseMismatch mismatch) {
+  const BaseIdentity& base = adapter.base;
+  const ModelConfig& config = model.config();
+  std::string differences;
+  const auto compare = [&](std::string_view what, const auto& wanted, const auto& found) {
+    if (wanted == found) return;
+    differences +=
+        fmt::format("{}{} {} (the model has {})", differences.empty() ? "" : ", ", what, wanted, found);
+  };
+  compare("hidden_size", base.hidden_size, config.hidden_size);
+  compare("num_hidden_layers", base.num_hidden_layers, config.num_layers);
+  if (base.vocab_size > 0) compare("vocab_size", base.vocab_size, config.vocab_size);
+  const std::string_view family = model_type(config.family);
+  if (!base.model_type.empty() && !(is_llama_like(base.model_type) && is_llama_like(family))) {
+    compare("model_type", std::string_view(base.model_type), family);
+  }
+  if (!differences.empty()) {
+    fail(ErrorCode::kCorruptData,
+         "the adapter is for another model than {}: {}; use the model it was trained on", model.name(),
+         differences);
+  }
+  if (!base.norms_sha256) {
+    log_warning(
+        "the adapter does not say which weights it was trained on (no norms_sha256); using it with {}",
+        model.name());
+  } else if (const std::string digest = norms_sha256(model); digest != *base.norms_sha256) {
+    if (mismatch == BaseMismatch::kReject) {
+      fail(ErrorCode::kCorruptData,
+           "the adapter was trained on other weights than {} (norms_sha256 differs); use the model it was "
+           "trained on, "
+           "or --allow-base-mismatch",
+           model.name());
+    }
+    log_warning("the adapter was trained on other weights than {} (norms_sha256 differs)", model.name());
+  }
+}
+
+void write_adapter(const fs::path& path, const AdapterConfig& config,
+                   const std::vector<TensorToWrite>& tensors,
+                   const std::vector<std::pair<std::string, std::string>>& extra) {
+  AtomicDirectory folder(path);
+  const fs::path& staging = folder.staging();
+  write_safetensors(staging / kWeightsFile, tensors, {{"format", "pt"}});
+  for (const auto& [name, text] : extra) {
+    CALYREX_CHECK(fs::path(name).filename() == name && name != kConfigFile && name != kWeightsFile, "{}",
+                  name);
+    write_file_atomically(staging / name, text);
+  }
+  write_file_atomically(staging / kConfigFile, to_json_text(adapter_config_to_json(config)));
+  if (fs::exists(path)) {
+    replace_files(staging, path);
+  } else {
+    folder.commit();
+  }
+}
+
+}  // namespace calyrex::weights

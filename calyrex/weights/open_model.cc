@@ -1,0 +1,90 @@
+// Which file a model's name means.
+#include <array>
+#include <cstdlib>
+#include <map>
+
+#include <unistd.h>
+
+#include "calyrex/base/error.h"
+#include "calyrex/base/file.h"
+#include "calyrex/weights/model_files.h"
+
+namespace calyrex::weights {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kDefaultModelPath = ".deps/models/SmolLM2-135M-Instruct.Q4_1.gguf";
+
+/// Folder of the running program; empty when the system does not say.
+fs::path program_folder() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  return error ? fs::path() : program.parent_path();
+}
+
+/// The default backbone: CALYREX_DEFAULT_MODEL, else .deps/models in a folder above the program or the
+/// current one.
+fs::path find_default_model() {
+  if (const char* path = std::getenv("CALYREX_DEFAULT_MODEL"); path != nullptr && *path != '\0') {
+    if (!fs::exists(path)) {
+      fail(ErrorCode::kNotFound, "the default model {} (CALYREX_DEFAULT_MODEL) does not exist", path);
+    }
+    return path;
+  }
+  std::error_code ignored;
+  for (fs::path folder : {program_folder(), fs::current_path(ignored)}) {
+    for (; folder.has_relative_path(); folder = folder.parent_path()) {
+      if (fs::exists(folder / kDefaultModelPath)) return folder / kDefaultModelPath;
+    }
+  }
+  fail(ErrorCode::kNotFound,
+       "the default model ({}) is not there; ./run build fetches it, or set CALYREX_DEFAULT_MODEL",
+       kDefaultModelPath);
+}
+
+bool is_gguf(const fs::path& path) {
+  const MappedFile file = MappedFile::open(path);
+  const std::string_view magic = "GGUF";
+  const auto bytes = file.bytes();
+  return bytes.size() >= magic.size() &&
+         std::equal(magic.begin(), magic.end(), reinterpret_cast<const char*>(bytes.data()));
+}
+
+std::shared_ptr<const ModelSource> open_path(const fs::path& path, const std::string& name) {
+  if (fs::is_directory(path)) return open_hf_folder(path, name);
+  if (path.extension() == ".gguf" || is_gguf(path)) return open_gguf_model(path, name);
+  fail(ErrorCode::kInvalidArgument,
+       "{} is no .gguf file; for safetensors give the folder that holds config.json", path.string());
+}
+
+}  // namespace
+
+Json describe_types(const std::vector<TensorView>& tensors) {
+  struct Total {
+    int64_t tensors = 0;
+    int64_t parameters = 0;
+    size_t bytes = 0;
+  };
+  std::map<std::string_view, Total> totals;
+  for (const TensorView& tensor : tensors) {
+    Total& total = totals[dtype_name(tensor.dtype)];
+    total.tensors += 1;
+    total.parameters += tensor.num_values();
+    total.bytes += tensor.data.size();
+  }
+  Json result = Json::object();
+  for (const auto& [name, total] : totals) {
+    result[std::string(name)] = {
+        {"tensors", total.tensors}, {"parameters", total.parameters}, {"bytes", total.bytes}};
+  }
+  return result;
+}
+
+std::shared_ptr<const ModelSource> open_model(const std::string& name) {
+  if (name == "default") return open_path(find_default_model(), name);
+  if (fs::exists(name)) return open_path(name, name);
+  fail(ErrorCode::kNotFound,
+       "no model {}: a model is a Hugging Face folder, a .gguf file, org/name or default", name);
+}
+
+}  // namespace calyrex::weights
