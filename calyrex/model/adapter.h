@@ -79,7 +79,7 @@ struct AdapterGroup {
 enum class AdapterUse { kTrain, kServe };
 
 /// An adapter with the weights of a folder. kTrain keeps float32 masters that require grad; kServe keeps the compute
-/// dtype alone. The folder must fit the backbone (weights::check_adapter_fits).
+/// dtype alone. The folder was opened for this backbone.
 std::shared_ptr<Adapter> load_adapter(const weights::AdapterFolder& folder, const weights::ModelConfig& backbone,
                                       at::ScalarType compute_dtype, at::Device device, AdapterUse use);
 
