@@ -150,10 +150,6 @@ struct AdapterConfig {
 /// Reads and bounds adapter_config.json. Absent keys take the defaults above; `format`, `version`, `kind`,
 /// `placement` and the sizes in `base` are required. Unknown keys at the top and in `base` are left out
 /// (debug log), elsewhere they are kCorruptData, as other kinds, formats and versions are kUnsupported.
-/// Replaces every kAsBackbone by the backbone's value; sizes that cannot work (heads not a multiple of KV heads, a
-/// negative width) throw kInvalidArgument.
-void resolve_backbone_sizes(AdapterConfig& config, const ModelConfig& backbone);
-
 AdapterConfig parse_adapter_config(const Json& json, std::string_view source);
 /// The whole configuration, which must be resolved.
 Json adapter_config_to_json(const AdapterConfig& config);
@@ -176,16 +172,21 @@ struct AdapterFolder {
   std::string content_sha256;
 };
 
-enum class BaseMismatch { kReject, kAllow };
-
-/// Opens an adapter for a backbone: sizes resolved, every tensor checked (kCorruptData with all faults), the base
-/// identity compared. Another shape of the backbone throws kCorruptData always, another norms_sha256 throws
-/// kCorruptData unless allowed; an absent digest is a warning. Other kinds of adapters: kUnsupported.
-AdapterFolder open_adapter(const std::filesystem::path& path, const ModelSource& model,
-                           BaseMismatch mismatch = BaseMismatch::kReject);
-
-/// Opens an adapter without its backbone, for `adapter info`: absent sizes stay kAsBackbone and shapes are not checked.
+/// Reads and checks a folder on its own (kNotFound, kCorruptData with all faults, kUnsupported for other
+/// kinds). Sizes that the file leaves to the backbone stay so, and the tensors are then not compared with
+/// them.
 AdapterFolder open_adapter(const std::filesystem::path& path);
+
+enum class BaseMismatch { kReject, kAllow };
+/// The same for use with a backbone: the configuration is resolved and checked against it
+/// (check_adapter_fits).
+AdapterFolder open_adapter(const std::filesystem::path& path, const ModelSource& model,
+                           BaseMismatch mismatch);
+
+/// Checks an adapter against a backbone: another shape throws kCorruptData always, another norms_sha256
+/// throws kCorruptData unless allowed; an absent digest is a warning. Families that compute alike (llama,
+/// mistral) fit each other, since a GGUF file does not tell them apart.
+void check_adapter_fits(const AdapterConfig& adapter, const ModelSource& model, BaseMismatch mismatch);
 
 /// Placement presets of PAPER.md ("late8th", "all", "every-4th", ...) or "[25, 27]" for a model of
 /// `num_layers`; ascending. Unknown: kInvalidArgument naming the nearest.
