@@ -29,6 +29,9 @@ Json parse_or_fail(std::string_view text, std::string_view source, const JsonLim
         if (!keys.back().insert(parsed.get<std::string>()).second) {
           fail(code, "{}: key \"{}\" appears twice in one object", source, parsed.get<std::string>());
         }
+        if (keys.back().size() > limits.max_keys) {
+          fail(code, "{}: more than {} keys in one object", source, limits.max_keys);
+        }
         break;
       default:
         break;

@@ -16,6 +16,7 @@ using Json = nlohmann::ordered_json;
 struct JsonLimits {
   size_t max_bytes = size_t{64} << 20;
   int max_depth = 128;
+  size_t max_keys = 16384;  // in one object: looking up a key takes time in proportion to their number
 };
 
 /// Parses one JSON document. Rejects duplicate keys, invalid UTF-8, deep nesting and trailing text with
