@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from reference.backbone import load_backbone
 from reference.cal import CalAdapter, CalConfig, norms_digest, run_layers, token_logprobs
 from reference.hashed import fill_hashed, hashed_values
+from reference.parallel_mlp import ParallelMlpAdapter, ParallelMlpConfig
 
 LENGTHS = [11, 19, 33]
 SPANS = [[], [(0, 5)], [(2, 7), (15, 21)]]
@@ -28,9 +29,13 @@ ADAPTERS = {
     "bias_qk_norm": dict(placement=[2], options=dict(attention_bias=True, qk_norm=True, intermediate_size=16)),
     "own_heads": dict(placement=[0, 1], options=dict(num_heads=3, num_kv_heads=1, head_dim=6, intermediate_size=40)),
 }
+PARALLEL_MLPS = {
+    "parallel_mlp": dict(placement=[0, 2], intermediate_size=20, input="parallel", mlp_scope="anchored"),
+    "serial_mlp": dict(placement=[1], intermediate_size=40, input="serial", mlp_scope="all"),
+}
 CASES = {
-    "llama": ["default", "rope", "attention_only", "bias_qk_norm"],
-    "qwen2": ["bias_qk_norm"],
+    "llama": ["default", "rope", "attention_only", "bias_qk_norm", "parallel_mlp"],
+    "qwen2": ["bias_qk_norm", "serial_mlp"],
     "qwen3": ["rope", "own_heads"],
     "mistral": ["attention_only", "own_heads"],
 }
@@ -83,14 +88,26 @@ def write_base(model, path, token_ids, is_target):
     save(tensors, path)
 
 
-def write_adapter(model, name, folder, token_ids, is_target):
+def cal_adapter(model, name, folder):
     entry = ADAPTERS[name]
     config = CalConfig.like_backbone(model.config, **entry["options"])
-    adapter = CalAdapter(model.config.hidden_size, entry["placement"], config)
-    fill_hashed(adapter, 0.25)
+    adapter = fill_hashed(CalAdapter(model.config.hidden_size, entry["placement"], config), 0.25)
     # Only what differs from the backbone is written, so that reading the file needs the documented defaults.
     adapter.save(folder, model.config, norms_digest(model), dtype=torch.bfloat16, section=entry["options"])
-    adapter = CalAdapter.load(folder, model.config)
+    return CalAdapter.load(folder, model.config)
+
+
+def parallel_mlp_adapter(model, name, folder):
+    options = dict(PARALLEL_MLPS[name], rms_norm_eps=model.config.rms_norm_eps)
+    placement = options.pop("placement")
+    adapter = ParallelMlpAdapter(model.config.hidden_size, placement, ParallelMlpConfig(**options))
+    fill_hashed(adapter, 0.25).save(folder, model.config, norms_digest(model), dtype=torch.bfloat16)
+    return ParallelMlpAdapter.load(folder, model.config)
+
+
+def write_adapter(model, name, folder, token_ids, is_target):
+    make = cal_adapter if name in ADAPTERS else parallel_mlp_adapter
+    adapter = make(model, name, folder)
     tensors = {}
     for scale in (1.0, 0.5):
         adapter.zero_grad()

@@ -141,6 +141,21 @@ class CalBlock(nn.Module):
         return x + scale * update
 
 
+def adapter_document(kind, placement, section, model_config, norms_sha256=None):
+    """adapter_config.json as a dictionary; `section` is the one named after the kind."""
+    base = dict(
+        model_type=model_config.model_type,
+        hidden_size=model_config.hidden_size,
+        num_hidden_layers=model_config.num_hidden_layers,
+        vocab_size=model_config.vocab_size,
+    )
+    if norms_sha256:
+        base["norms_sha256"] = norms_sha256
+    head = {"format": "calyrex-adapter", "version": 1, "kind": kind, "placement": list(placement), "base": base}
+    span = {"part": "content", "default_text": "ignore"}
+    return {**head, **section, "span": span, "peft_type": "CALYREX"}
+
+
 class CalAdapter(nn.Module):
     """The blocks of one adapter, keyed by the 0-based layer that each follows."""
 
@@ -162,31 +177,13 @@ class CalAdapter(nn.Module):
         adapter.load_state_dict(tensors, strict=True)
         return adapter
 
-    def document(self, model_config, norms_sha256=None, section=None):
-        """adapter_config.json as a dictionary; `section` replaces the full "cal" section."""
-        base = dict(
-            model_type=model_config.model_type,
-            hidden_size=model_config.hidden_size,
-            num_hidden_layers=model_config.num_hidden_layers,
-            vocab_size=model_config.vocab_size,
-        )
-        if norms_sha256:
-            base["norms_sha256"] = norms_sha256
-        return {
-            "format": "calyrex-adapter",
-            "version": 1,
-            "kind": "cal",
-            "placement": self.placement,
-            "base": base,
-            "cal": asdict(self.config) if section is None else section,
-            "span": {"part": "content", "default_text": "ignore"},
-            "peft_type": "CALYREX",
-        }
-
     def save(self, folder, model_config, norms_sha256=None, dtype=torch.float32, section=None):
+        """Writes an adapter folder; `section` replaces the full "cal" section."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self.document(model_config, norms_sha256, section), indent=2) + "\n"
+        section = {"cal": asdict(self.config) if section is None else section}
+        document = adapter_document("cal", self.placement, section, model_config, norms_sha256)
+        text = json.dumps(document, indent=2) + "\n"
         (folder / "adapter_config.json").write_text(text)
         tensors = {name: tensor.detach().to(dtype).contiguous() for name, tensor in self.state_dict().items()}
         save_file(tensors, folder / "adapter_model.safetensors")
