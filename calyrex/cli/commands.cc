@@ -5,6 +5,7 @@
 namespace calyrex::cli {
 
 void add_commands(CLI::App& app, Run& run) {
+  add_data_command(app, run);
   CLI::App* adapter = app.add_subcommand("adapter", "Make and inspect adapters");
   adapter->require_subcommand(1);
   CLI::App* model = app.add_subcommand("model", "Inspect models");

@@ -1,6 +1,7 @@
 // Training and evaluation rows: chats from JSONL files in three public layouts.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -8,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "calyrex/base/fields.h"
 #include "calyrex/base/json.h"
 #include "calyrex/text/message.h"
 
@@ -22,6 +24,11 @@ struct ChatRow {
 };
 
 enum class RowFormat { kMessages, kShareGpt, kAlpaca };
+inline constexpr auto enum_names(RowFormat) {
+  return std::to_array<EnumName<RowFormat>>({{RowFormat::kMessages, "messages"},
+                                             {RowFormat::kShareGpt, "sharegpt"},
+                                             {RowFormat::kAlpaca, "alpaca"}});
+}
 
 /// Reads one row; the format is told by its keys: "messages", "conversations", or "instruction". `source` is
 /// file:line. A row that is no chat throws kInvalidArgument with `source` and what is missing.
@@ -30,5 +37,9 @@ ChatRow parse_row(const Json& json, std::string_view source);
 /// Rows of a .jsonl file, or of a .json file that holds a list. Calls `row` in file order.
 void for_each_row(const std::filesystem::path& path, const std::function<void(ChatRow)>& row);
 std::vector<ChatRow> read_rows(const std::filesystem::path& path);
+
+/// The row in one of the layouts, "id" first, then the chat, then its fields. Alpaca holds an optional system
+/// message and pairs of user and assistant; another chat throws kInvalidArgument naming the row.
+Json row_to_json(const ChatRow& row, RowFormat format);
 
 }  // namespace calyrex::data

@@ -1,0 +1,17 @@
+// Sentences around the rules: who the assistant is, and how users try to overrule it. Internal to data.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "calyrex/data/question.h"
+
+namespace calyrex::data {
+
+/// Ordinary system messages without any rule; other ones for each split.
+const std::vector<std::string_view>& persona_texts(Split split);
+
+/// What users say to get rid of a rule; other ones for each split.
+const std::vector<std::string_view>& overrule_texts(Split split);
+
+}  // namespace calyrex::data
