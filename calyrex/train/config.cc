@@ -1,0 +1,331 @@
+#include "calyrex/train/config.h"
+
+#include <cmath>
+
+namespace calyrex::train {
+namespace {
+
+/// Finds "data.train[0].weight" in the tree; null when the user did not write it.
+const ConfigNode* find_node(const ConfigNode& root, std::string_view key) {
+  const ConfigNode* node = &root;
+  while (node != nullptr && !key.empty()) {
+    const size_t dot = key.find('.');
+    std::string_view part = key.substr(0, dot);
+    key = dot == std::string_view::npos ? std::string_view() : key.substr(dot + 1);
+    const size_t bracket = part.find('[');
+    node = node->find(part.substr(0, bracket));
+    if (node != nullptr && bracket != std::string_view::npos) {
+      const auto index = static_cast<size_t>(std::stoul(std::string(part.substr(bracket + 1))));
+      node = index < node->items.size() ? &node->items[index] : nullptr;
+    }
+  }
+  return node;
+}
+
+void collect_keys(const ConfigNode& node, const std::string& prefix, std::set<std::string>& keys) {
+  for (const auto& [name, entry] : node.entries) {
+    const std::string key = prefix.empty() ? name : fmt::format("{}.{}", prefix, name);
+    if (entry.kind == ConfigNode::Kind::kMap) {
+      collect_keys(entry, key, keys);
+    } else if (!config_to_json(entry).is_null()) {
+      keys.insert(key);
+    }
+  }
+}
+
+/// Checks values and names the place where the user wrote them.
+struct Checker {
+  const ConfigNode& root;
+
+  std::string place(std::string_view key) const {
+    const ConfigNode* node = find_node(root, key);
+    return node != nullptr && !node->place.empty() ? node->place : root.place;
+  }
+
+  void require(bool holds, std::string_view key, std::string_view expected) const {
+    if (holds) return;
+    const ConfigNode* node = find_node(root, key);
+    const std::string found =
+        node == nullptr ? "" : fmt::format(", found {}", to_json_line(config_to_json(*node)));
+    fail(ErrorCode::kInvalidArgument, "{}: '{}' must be {}{}", place(key), key, expected, found);
+  }
+
+  void range(double value, double low, double high, std::string_view key) const {
+    require(value >= low && value <= high, key, fmt::format("between {} and {}", low, high));
+  }
+
+  [[noreturn]] void unsupported(std::string_view key, std::string_view what) const {
+    fail(ErrorCode::kUnsupported, "{}: '{}' {}", place(key), key, what);
+  }
+};
+
+constexpr double kMaxSize = 1 << 20;    // heads, widths, ranks
+constexpr double kMaxCount = 1e12;      // steps, tokens, rows
+constexpr double kMaxTokens = 1 << 24;  // of one row
+constexpr double kMaxLearningRate = 10.0;
+
+void check_kind(const Checker& check, const AdapterSettings& adapter) {
+  switch (adapter.kind) {
+    case TrainedKind::kCal:
+      break;
+    case TrainedKind::kLora:
+    case TrainedKind::kParallelMlp:
+    case TrainedKind::kFull:
+      check.unsupported("adapter.kind", fmt::format("{} cannot be trained by this version; use cal",
+                                                    to_string(adapter.kind)));
+  }
+  if (!adapter.match_params.is_null()) {
+    check.unsupported("adapter.match_params", "is not implemented in this version; leave it null");
+  }
+}
+
+void check_adapter(const Checker& check, const AdapterSettings& adapter) {
+  check_kind(check, adapter);
+  const Json& placement = adapter.placement;
+  bool placement_reads = placement.is_string() || placement.is_number_integer() || placement.is_array();
+  if (placement.is_array()) {
+    placement_reads = !placement.empty();
+    for (const Json& layer : placement) placement_reads = placement_reads && layer.is_number_integer();
+  }
+  check.require(placement_reads, "adapter.placement", "a preset such as late8th, or a list of layer indices");
+  check.range(adapter.init_std, 0.0, 10.0, "adapter.init_std");
+  const auto size = [&](const std::optional<int64_t>& value, double low, std::string_view key) {
+    if (value) check.range(static_cast<double>(*value), low, kMaxSize, key);
+  };
+  size(adapter.cal.num_heads, 1, "adapter.cal.num_heads");
+  size(adapter.cal.num_kv_heads, 1, "adapter.cal.num_kv_heads");
+  size(adapter.cal.head_dim, 1, "adapter.cal.head_dim");
+  size(adapter.cal.intermediate_size, 0, "adapter.cal.intermediate_size");
+  size(adapter.parallel_mlp.intermediate_size, 1, "adapter.parallel_mlp.intermediate_size");
+  size(adapter.lora.rank, 1, "adapter.lora.rank");
+  check.range(adapter.lora.dropout, 0.0, 0.99, "adapter.lora.dropout");
+}
+
+void check_data(const Checker& check, const DataSettings& data) {
+  check.require(!data.train.empty(), "data.train", "a list of {path, weight} with at least one file");
+  for (size_t i = 0; i < data.train.size(); ++i) {
+    const std::string key = fmt::format("data.train[{}]", i);
+    check.require(!data.train[i].path.empty(), key + ".path", "the path of a JSONL file");
+    check.require(data.train[i].weight > 0.0 && data.train[i].weight <= 1000.0, key + ".weight",
+                  "above 0 and at most 1000");
+  }
+  for (size_t i = 0; i < data.eval.size(); ++i) {
+    check.require(!data.eval[i].path.empty(), fmt::format("data.eval[{}].path", i),
+                  "the path of a JSONL file");
+  }
+  check.range(static_cast<double>(data.max_tokens), 2, kMaxTokens, "data.max_tokens");
+}
+
+void check_optimiser(const Checker& check, const TrainSettings& train) {
+  check.range(train.learning_rate, 0.0, kMaxLearningRate, "train.learning_rate");
+  if (train.learning_rate_attn) {
+    check.range(*train.learning_rate_attn, 0.0, kMaxLearningRate, "train.learning_rate_attn");
+  }
+  if (train.learning_rate_mlp) {
+    check.range(*train.learning_rate_mlp, 0.0, kMaxLearningRate, "train.learning_rate_mlp");
+  }
+  check.range(train.warmup_ratio, 0.0, 1.0, "train.warmup_ratio");
+  for (const double beta : train.betas)
+    check.require(beta >= 0.0 && beta < 1.0, "train.betas", "two numbers in [0, 1)");
+  check.require(train.eps > 0.0 && train.eps <= 1.0, "train.eps", "above 0 and at most 1");
+  check.range(train.weight_decay, 0.0, 10.0, "train.weight_decay");
+  check.range(train.grad_clip, 0.0, 1e9, "train.grad_clip");
+}
+
+void check_train(const Checker& check, const TrainConfig& config) {
+  const TrainSettings& train = config.train;
+  if (train.objective != Objective::kSft) {
+    check.unsupported("train.objective", fmt::format("{} is not implemented in this version; use sft",
+                                                     to_string(train.objective)));
+  }
+  check.range(static_cast<double>(train.epochs), 1, 1e6, "train.epochs");
+  if (train.max_steps) check.range(static_cast<double>(*train.max_steps), 1, 1e9, "train.max_steps");
+  check.range(static_cast<double>(train.batch_tokens), 1, kMaxCount, "train.batch_tokens");
+  if (train.batch_examples)
+    check.range(static_cast<double>(*train.batch_examples), 1, 1e9, "train.batch_examples");
+  if (train.micro_batch_tokens) {
+    check.range(static_cast<double>(*train.micro_batch_tokens), 1, kMaxTokens, "train.micro_batch_tokens");
+  }
+  check.range(static_cast<double>(train.seed), 0, 9e15, "train.seed");
+  check_optimiser(check, train);
+  check.range(train.prefix_cache_gib, 0.0, 1e6, "train.prefix_cache_gib");
+  check.range(static_cast<double>(train.eval_every), 0, 1e9, "train.eval_every");
+  check.require(train.eval_every == 0 || !config.data.eval.empty(), "train.eval_every",
+                "0 unless data.eval names a file");
+  check.range(static_cast<double>(train.checkpoint_every), 0, 1e9, "train.checkpoint_every");
+  check.range(static_cast<double>(train.keep_checkpoints), 1, 1e6, "train.keep_checkpoints");
+}
+
+/// What copy_backbone needs and what the settings must not contradict.
+void check_cal_shapes(const AdapterSettings& settings, const weights::CalConfig& cal,
+                      const weights::ModelConfig& backbone) {
+  const bool same_attention = cal.num_heads == backbone.num_heads &&
+                              cal.num_kv_heads == backbone.num_kv_heads && cal.head_dim == backbone.head_dim;
+  const bool same_mlp = cal.intermediate_size == backbone.intermediate_size || cal.intermediate_size == 0;
+  if (settings.init == WeightInit::kCopyBackbone && !(same_attention && same_mlp)) {
+    fail(ErrorCode::kInvalidArgument,
+         "adapter.init: copy_backbone needs blocks of the backbone's shape; leave adapter.cal.num_heads, "
+         "num_kv_heads, "
+         "head_dim and intermediate_size null, or use init: normal");
+  }
+  if (cal.num_heads % cal.num_kv_heads != 0) {
+    fail(ErrorCode::kInvalidArgument,
+         "adapter.cal.num_heads ({}) must be a multiple of adapter.cal.num_kv_heads ({})", cal.num_heads,
+         cal.num_kv_heads);
+  }
+  if (cal.position == weights::CalPosition::kRope && cal.head_dim != backbone.head_dim) {
+    fail(ErrorCode::kInvalidArgument,
+         "adapter.cal.position: rope needs the backbone's head_dim ({}), adapter.cal.head_dim is {}",
+         backbone.head_dim, cal.head_dim);
+  }
+}
+
+/// Leaves of a JSON document by dotted key; lists are leaves.
+void flatten(const Json& value, const std::string& prefix, std::vector<std::pair<std::string, Json>>& out) {
+  if (!value.is_object() || value.empty()) {
+    out.emplace_back(prefix, value);
+    return;
+  }
+  for (const auto& [name, entry] : value.items()) {
+    flatten(entry, prefix.empty() ? name : fmt::format("{}.{}", prefix, name), out);
+  }
+}
+
+const Json* find_leaf(const std::vector<std::pair<std::string, Json>>& leaves, const std::string& key) {
+  for (const auto& [name, value] : leaves) {
+    if (name == key) return &value;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+LoadedConfig parse_train_config(ConfigNode tree) {
+  LoadedConfig loaded;
+  read_fields(tree, loaded.config);
+  collect_keys(tree, "", loaded.given);
+  const Checker check{tree};
+  check.require(!loaded.config.model.empty(), "model", "a folder, a .gguf file, org/name, or default");
+  check.require(!loaded.config.output.empty(), "output", "the folder to write to, e.g. output: runs/first");
+  check_adapter(check, loaded.config.adapter);
+  check.require(loaded.config.chat.kwargs.is_object(), "chat.kwargs", "a map");
+  check_data(check, loaded.config.data);
+  check_train(check, loaded.config);
+  return loaded;
+}
+
+LoadedConfig load_train_config(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  ConfigNode tree = read_yaml_file(path);
+  for (const std::string& assignment : overrides) apply_override(tree, assignment);
+  if (tree.place.empty()) tree.place = path.string();
+  return parse_train_config(std::move(tree));
+}
+
+std::string placement_text(const Json& placement) {
+  if (placement.is_string()) return placement.get<std::string>();
+  if (placement.is_number_integer()) return fmt::format("[{}]", placement.get<int64_t>());
+  return placement.dump();
+}
+
+AdapterSettings parse_adapter_settings(const std::vector<std::string>& assignments) {
+  ConfigNode tree;
+  tree.place = "command line";
+  for (const std::string& assignment : assignments) apply_override(tree, "adapter." + assignment);
+  TrainConfig config;
+  read_fields(tree, config);
+  check_adapter(Checker{tree}, config.adapter);
+  return config.adapter;
+}
+
+weights::AdapterConfig make_adapter_config(const AdapterSettings& settings,
+                                           const weights::ModelSource& model) {
+  const weights::ModelConfig& backbone = model.config();
+  const bool copies = settings.init == WeightInit::kCopyBackbone;
+  weights::AdapterConfig config;
+  config.placement = with_context("adapter.placement", [&] {
+    return weights::resolve_placement(placement_text(settings.placement), backbone.num_layers);
+  });
+  config.base = weights::base_identity(model);
+  config.span = settings.span;
+  config.base_model_name_or_path = model.name();
+  if (settings.kind == TrainedKind::kParallelMlp) {
+    config.kind = weights::AdapterKind::kParallelMlp;
+    const ParallelMlpSettings& mlp = settings.parallel_mlp;
+    config.parallel_mlp.intermediate_size = mlp.intermediate_size.value_or(weights::kAsBackbone);
+    config.parallel_mlp.input = mlp.input;
+    config.parallel_mlp.mlp_scope = mlp.mlp_scope;
+    return weights::resolve_adapter_config(std::move(config), backbone);
+  }
+  const CalSettings& cal = settings.cal;
+  config.cal.num_heads = cal.num_heads.value_or(weights::kAsBackbone);
+  config.cal.num_kv_heads = cal.num_kv_heads.value_or(weights::kAsBackbone);
+  config.cal.head_dim = cal.head_dim.value_or(weights::kAsBackbone);
+  config.cal.intermediate_size = cal.intermediate_size.value_or(weights::kAsBackbone);
+  config.cal.position = cal.position;
+  config.cal.self_inclusion = cal.self_inclusion;
+  config.cal.mlp_scope = cal.mlp_scope;
+  config.cal.attention_bias = copies && backbone.attention_bias;
+  config.cal.qk_norm = copies && backbone.qk_norm;
+  config = weights::resolve_adapter_config(std::move(config), backbone);
+  check_cal_shapes(settings, config.cal, backbone);
+  return config;
+}
+
+std::vector<std::string> config_differences(const Json& before, const Json& after) {
+  std::vector<std::pair<std::string, Json>> old_leaves, new_leaves;
+  flatten(before, "", old_leaves);
+  flatten(after, "", new_leaves);
+  std::vector<std::string> differences;
+  const auto text = [](const Json* value) {
+    return value == nullptr ? std::string("absent") : to_json_line(*value);
+  };
+  for (const auto& [key, value] : new_leaves) {
+    const Json* old_value = find_leaf(old_leaves, key);
+    if (key == "output" || (old_value != nullptr && *old_value == value)) continue;
+    differences.push_back(fmt::format("{}: {} -> {}", key, text(old_value), text(&value)));
+  }
+  for (const auto& [key, value] : old_leaves) {
+    if (key != "output" && find_leaf(new_leaves, key) == nullptr) {
+      differences.push_back(fmt::format("{}: {} -> absent", key, text(&value)));
+    }
+  }
+  return differences;
+}
+
+std::string document_train_config() {
+  return fmt::format(
+      "# Training configuration\n\n"
+      "<!-- Written by `calyrex train --settings`; change the listing in calyrex/train/config.h instead. "
+      "-->\n\n"
+      "`calyrex train CONFIG.yaml [key=value ...]` reads a YAML file of the settings below. Nested maps are "
+      "written here "
+      "as dotted keys,\nwhich is also how a setting is changed on the command line: `train.epochs=2`, "
+      "`adapter.placement=[25,27]`. What is absent keeps its\ndefault; an unknown key is an error that names "
+      "the nearest "
+      "one.\n\n"
+      "| key | default | meaning |\n|---|---|---|\n{}\n"
+      "## Mixing files\n\n"
+      "`weight` is the number of passes over a file that an epoch makes on average: 1 takes every row once, "
+      "2 takes every "
+      "row twice, 0.25 a\nquarter of the rows, drawn anew in each epoch; 1.5 takes every row once and half "
+      "of them again. "
+      "The draw and the order depend on\n`train.seed` alone, not on batch sizes.\n\n"
+      "## Steps\n\n"
+      "An optimiser step takes rows in order until the next one would exceed `train.batch_tokens` (or until "
+      "it has "
+      "`train.batch_examples` rows).\nAn epoch's last step may be smaller; steps never cross epochs. The "
+      "loss is the mean "
+      "over all label tokens of the step, however it is\nsplit into micro batches. Labels are the content "
+      "and the "
+      "end-of-turn token of assistant messages.\n\n"
+      "## Stopping and going on\n\n"
+      "Ctrl-C, SIGTERM and SIGUSR1 write a checkpoint and end with code 130; the same command continues, and "
+      "gives the "
+      "same bits as a run\nthat was never interrupted (same threads, same processor). A run with an `output` "
+      "that holds "
+      "an unfinished run of another\nconfiguration ends with code 2 and names the keys; `--restart` begins "
+      "anew.\n",
+      document_fields<TrainConfig>());
+}
+
+}  // namespace calyrex::train

@@ -1,0 +1,200 @@
+#include "calyrex/train/run_folder.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "calyrex/base/error.h"
+#include "calyrex/base/file.h"
+
+namespace calyrex::train {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr int kVersion = 1;
+constexpr const char* kRecordFile = "training.json";
+/// Everything a run writes, in the order of removal: what makes it an adapter folder first, the record last.
+constexpr std::array<const char*, 7> kOwnFiles = {"adapter_config.json",
+                                                  "adapter_model.safetensors",
+                                                  "chat_template.jinja",
+                                                  "README.md",
+                                                  "metrics.jsonl",
+                                                  "checkpoints",
+                                                  kRecordFile};
+
+Json files_to_json(const std::vector<DataFile>& files) {
+  Json list = Json::array();
+  for (const DataFile& file : files) {
+    list.push_back({{"path", file.path}, {"sha256", file.sha256}, {"rows", file.num_rows}});
+  }
+  return list;
+}
+
+std::vector<DataFile> files_from_json(const Json& json) {
+  std::vector<DataFile> files;
+  for (const Json& entry : json) {
+    files.push_back({.path = entry.at("path").get<std::string>(),
+                     .sha256 = entry.at("sha256").get<std::string>(),
+                     .num_rows = entry.at("rows").get<int64_t>()});
+  }
+  return files;
+}
+
+void add_file_differences(const std::vector<DataFile>& before, const std::vector<DataFile>& after,
+                          std::string_view key, std::vector<std::string>& differences) {
+  for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
+    if (before[i].path == after[i].path && before[i].sha256 != after[i].sha256) {
+      differences.push_back(fmt::format("{}[{}]: the content of {} has changed", key, i, after[i].path));
+    }
+  }
+}
+
+}  // namespace
+
+Json record_to_json(const RunRecord& record) {
+  Json json = {
+      {"format", "calyrex-training"},
+      {"version", kVersion},
+      {"status", std::string(to_string(record.status))},
+      {"config", record.config},
+      {"seed", record.config.value("/train/seed"_json_pointer, Json(nullptr))},
+      {"chat_date", record.chat_date ? Json(*record.chat_date) : Json(nullptr)},
+      {"data", {{"train", files_to_json(record.train_files)}, {"eval", files_to_json(record.eval_files)}}}};
+  for (const auto& [key, value] : record.results.items()) json[key] = value;
+  return json;
+}
+
+RunRecord record_from_json(const Json& json, std::string_view source) {
+  try {
+    if (json.at("format") != "calyrex-training" || json.at("version") != kVersion) {
+      fail(ErrorCode::kUnsupported, "{}: not a training record of version {}", source, kVersion);
+    }
+    RunRecord record;
+    record.status =
+        json.at("status") == "finished" ? RunRecord::Status::kFinished : RunRecord::Status::kRunning;
+    record.config = json.at("config");
+    if (!json.at("chat_date").is_null()) record.chat_date = json.at("chat_date").get<std::string>();
+    record.train_files = files_from_json(json.at("data").at("train"));
+    record.eval_files = files_from_json(json.at("data").at("eval"));
+    return record;
+  } catch (const Json::exception& error) {
+    fail(ErrorCode::kCorruptData, "{}: not a whole training record ({}); --restart begins anew", source,
+         error.what());
+  }
+}
+
+void check_same_run(const RunRecord& existing, const RunRecord& wanted, const fs::path& folder) {
+  std::vector<std::string> differences = config_differences(existing.config, wanted.config);
+  add_file_differences(existing.train_files, wanted.train_files, "data.train", differences);
+  add_file_differences(existing.eval_files, wanted.eval_files, "data.eval", differences);
+  if (differences.empty()) return;
+  fail(ErrorCode::kInvalidArgument,
+       "{} holds {} run of another configuration ({}); give the old settings to continue it, another output, "
+       "or "
+       "--restart to begin anew",
+       folder.string(), existing.status == RunRecord::Status::kFinished ? "a finished" : "an unfinished",
+       fmt::join(differences, "; "));
+}
+
+RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
+  make_directories(path_);
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor_ < 0) fail(ErrorCode::kIo, "cannot open {}: {}", path_.string(), std::strerror(errno));
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(descriptor_);
+    fail(ErrorCode::kResourceExhausted,
+         "another process is training into {}; wait for it or choose another output", path_.string());
+  }
+}
+
+RunFolder::~RunFolder() { ::close(descriptor_); }
+
+std::optional<RunRecord> RunFolder::read_record() const {
+  const fs::path file = path_ / kRecordFile;
+  if (!fs::exists(file)) return std::nullopt;
+  return record_from_json(read_json_file(file), file.string());
+}
+
+void RunFolder::write_record(const RunRecord& record) const {
+  write_file_atomically(path_ / kRecordFile, to_json_text(record_to_json(record)));
+}
+
+void RunFolder::restart() const {
+  for (const char* name : kOwnFiles) {
+    std::error_code error;
+    fs::remove_all(path_ / name, error);
+    if (error) fail(ErrorCode::kIo, "cannot remove {}: {}", (path_ / name).string(), error.message());
+  }
+}
+
+void RunFolder::clean_up() const {
+  std::vector<fs::path> leftovers;
+  for (const auto& entry : fs::directory_iterator(path_)) {
+    const std::string name = entry.path().filename().string();
+    for (const char* own : kOwnFiles) {
+      if (name.starts_with(std::string(own) + ".tmp-")) leftovers.push_back(entry.path());
+    }
+  }
+  std::error_code ignored;
+  for (const fs::path& path : leftovers) fs::remove_all(path, ignored);
+}
+
+void RunFolder::write_adapter(const weights::AdapterConfig& config, const model::Adapter& adapter,
+                              weights::DType dtype, const std::string& chat_template,
+                              const RunRecord& record) const {
+  with_context("saving the adapter", [&] {
+    const model::AdapterTensors exported = model::export_tensors(adapter, dtype);
+    weights::write_adapter(path_, config, exported.tensors,
+                           {{"chat_template.jinja", chat_template},
+                            {"README.md", model_card(config, record, adapter.num_parameters())}});
+    write_record(record);
+  });
+}
+
+std::string model_card(const weights::AdapterConfig& config, const RunRecord& record,
+                       int64_t num_parameters) {
+  const bool cal = config.kind == weights::AdapterKind::kCal;
+  std::string data;
+  for (const DataFile& file : record.train_files) {
+    data += fmt::format("- `{}`: {} rows, SHA-256 `{}`\n", fs::path(file.path).filename().string(),
+                        file.num_rows, file.sha256);
+  }
+  const auto number = [&](const char* key) { return record.results.value(key, 0.0); };
+  return fmt::format(
+      "---\nlibrary_name: calyrex\nbase_model: {base}\ntags: [calyrex, {kind}]\n---\n\n"
+      "# {title}\n\n"
+      "{what} for `{base}`: {blocks} blocks, {parameters} trained parameters, after layers {placement} "
+      "(counted from 0). The "
+      "backbone's own weights\nare untouched.\n\n"
+      "## Use\n\n"
+      "    calyrex chat --model {base} --adapter .\n"
+      "    calyrex generate --model {base} --adapter .@0.5 --system \"Answer in French.\" --prompt "
+      "\"Hello\"\n\n"
+      "The number after `@` is the strength: 0 is the base model bit for bit, 1 is as trained. Chats are "
+      "rendered with\n"
+      "`chat_template.jinja`.\n\n"
+      "## Training\n\n"
+      "{steps:.0f} steps over {tokens:.0f} tokens, {labels:.0f} of them labels; last loss {loss:.4f}. "
+      "`training.json` holds every setting, the "
+      "seed and the loss curve.\n\n{data}\n"
+      "## Limits\n\n"
+      "This is not a security boundary. User text still passes the backbone's self-attention, so rules that "
+      "must hold need "
+      "checks outside\nthe model; a system prompt that states explicit defensive rules helps. What it learnt "
+      "is bounded by its "
+      "training data.\n",
+      fmt::arg("base", config.base_model_name_or_path), fmt::arg("kind", to_string(config.kind)),
+      fmt::arg("title", cal ? "System-prompt anchoring adapter" : "ParallelMLP adapter"),
+      fmt::arg("what", cal ? "CAL (cross-attention to the system prompt)" : "ParallelMLP"),
+      fmt::arg("blocks", config.placement.size()), fmt::arg("parameters", num_parameters),
+      fmt::arg("placement", fmt::join(config.placement, ", ")), fmt::arg("steps", number("steps")),
+      fmt::arg("tokens", number("tokens")), fmt::arg("labels", number("label_tokens")),
+      fmt::arg("loss", number("final_loss")), fmt::arg("data", data));
+}
+
+}  // namespace calyrex::train

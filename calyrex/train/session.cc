@@ -1,0 +1,204 @@
+#include "calyrex/train/session.h"
+
+#include <algorithm>
+#include <ctime>
+#include <thread>
+
+#include <ATen/Parallel.h>
+
+#include "calyrex/base/error.h"
+#include "calyrex/base/log.h"
+#include "calyrex/model/device.h"
+#include "calyrex/train/signals.h"
+
+namespace calyrex::train {
+namespace {
+
+/// Keys that the user wrote and that say something else than the adapter to start from.
+void check_agrees(const LoadedConfig& loaded, const weights::ModelSource& model,
+                  const weights::AdapterConfig& from) {
+  AdapterSettings settings = loaded.config.adapter;
+  settings.init = WeightInit::kNormal;
+  const Json wanted = weights::adapter_config_to_json(make_adapter_config(settings, model));
+  const Json found = weights::adapter_config_to_json(from);
+  for (const std::string& key : loaded.given) {
+    std::string pointer = key;
+    if (!key.starts_with("adapter.") || key.starts_with("adapter.span.")) continue;
+    pointer = "/" + pointer.substr(std::string("adapter.").size());
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    const Json::json_pointer place(pointer);
+    if (!wanted.contains(place) || !found.contains(place) || wanted[place] == found[place]) continue;
+    fail(ErrorCode::kInvalidArgument,
+         "{}: {} contradicts adapter.init_from, whose adapter has {}; leave the key out", key,
+         to_json_line(wanted[place]), to_json_line(found[place]));
+  }
+}
+
+lm::Precision precision_of(ComputeDtype dtype) {
+  switch (dtype) {
+    case ComputeDtype::kAuto:
+      return lm::Precision::kAuto;
+    case ComputeDtype::kFloat32:
+      return lm::Precision::kFloat32;
+    case ComputeDtype::kBFloat16:
+      return lm::Precision::kBFloat16;
+  }
+  return lm::Precision::kAuto;
+}
+
+void wait_for_rows(const EncodedRows& rows) {
+  constexpr int kPollMs = 100;  // between looks at the stop signals
+  while (!rows.wait_for(kPollMs)) StopSignals::check();
+}
+
+/// Starts to encode; the summary is logged when all rows are done.
+std::unique_ptr<EncodedRows> encode_rows(ChatFiles files, std::shared_ptr<const text::ChatEncoder> encoder,
+                                         const EncodedRows::Options& options, std::string what) {
+  return std::make_unique<EncodedRows>(std::move(files.rows), std::move(encoder), options,
+                                       [what, limit = options.max_tokens](const DataSummary& summary) {
+                                         report_summary(summary, what, limit);
+                                       });
+}
+
+}  // namespace
+
+StartingPoint find_starting_point(const LoadedConfig& loaded, const weights::ModelSource& model,
+                                  const std::optional<Checkpoint>& checkpoint) {
+  const AdapterSettings& settings = loaded.config.adapter;
+  StartingPoint point;
+  if (checkpoint) {
+    point.folder = weights::open_adapter(checkpoint->path, model, weights::BaseMismatch::kReject);
+    point.config = point.folder->config;
+  } else if (settings.init_from) {
+    with_context("adapter.init_from", [&] {
+      point.folder = weights::open_adapter(*settings.init_from, model, weights::BaseMismatch::kReject);
+    });
+    point.config = point.folder->config;
+    check_agrees(loaded, model, point.config);
+    point.config.base_model_name_or_path = model.name();
+    if (loaded.given.contains("adapter.span.part")) point.config.span.part = settings.span.part;
+    if (loaded.given.contains("adapter.span.default_text"))
+      point.config.span.default_text = settings.span.default_text;
+  } else {
+    point.config = make_adapter_config(settings, model);
+  }
+  return point;
+}
+
+std::shared_ptr<const text::ChatEncoder> make_encoder(const LoadedConfig& loaded,
+                                                      const weights::ModelSource& model,
+                                                      const std::optional<Checkpoint>& checkpoint,
+                                                      const std::string& date, StartingPoint& point) {
+  const ChatSettings& chat = loaded.config.chat;
+  text::ChatOptions options{
+      .chat_template = {}, .kwargs = chat.kwargs, .date = date, .span = point.config.span};
+  if (chat.chat_template && !checkpoint) {
+    options.chat_template = text::resolve_chat_template(*chat.chat_template);
+  } else if (point.folder && point.folder->chat_template) {
+    options.chat_template = point.folder->chat_template;
+  }
+  const weights::TokenizerSource& source = model.tokenizer();
+  if (!checkpoint && options.chat_template && source.chat_template &&
+      *options.chat_template != *source.chat_template) {
+    log_warning("the chat template in use is not {}'s own; it is stored with the adapter", model.name());
+  }
+  auto encoder = std::make_shared<text::ChatEncoder>(source, text::Tokenizer::create(source), options);
+  const bool dated = encoder->chat_template().find("strftime_now") != std::string::npos;
+  point.config.chat_date = dated ? std::optional(date) : std::nullopt;
+  return encoder;
+}
+
+int64_t resolve_max_tokens(const LoadedConfig& loaded, const weights::ModelConfig& model) {
+  const int64_t wanted = loaded.config.data.max_tokens;
+  if (wanted <= model.max_positions) return wanted;
+  if (loaded.given.contains("data.max_tokens")) {
+    fail(ErrorCode::kInvalidArgument, "data.max_tokens: {} is more than the model's context of {} tokens",
+         wanted, model.max_positions);
+  }
+  return model.max_positions;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  return fmt::format("{:04}-{:02}-{:02}", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday);
+}
+
+Session::Session(const LoadedConfig& loaded, std::shared_ptr<const weights::ModelSource> model,
+                 ChatFiles train_files, ChatFiles eval_files,
+                 std::shared_ptr<const text::ChatEncoder> encoder, const StartingPoint& point) {
+  const TrainConfig& config = loaded.config;
+  const int64_t max_tokens = resolve_max_tokens(loaded, model->config());
+  prepare_data(loaded, std::move(train_files), std::move(eval_files), std::move(encoder), max_tokens);
+  StopSignals::check();
+  const at::Device device = model::resolve_device("auto");
+  const at::ScalarType dtype = model::resolve_dtype(precision_of(config.train.dtype), device);
+  decoder_ = model::Decoder::load(*model, dtype, device);
+  std::shared_ptr<model::Adapter> adapter;
+  if (point.folder) {
+    adapter = model::load_adapter(*point.folder, model->config(), dtype, device, model::AdapterUse::kTrain);
+  } else {
+    const model::InitOptions init{.method = config.adapter.init == WeightInit::kCopyBackbone
+                                                ? model::InitMethod::kCopyBackbone
+                                                : model::InitMethod::kNormal,
+                                  .std = config.adapter.init_std,
+                                  .seed = static_cast<uint64_t>(config.train.seed)};
+    adapter = model::create_adapter(point.config, *model, init, dtype, device, model::AdapterUse::kTrain);
+  }
+  trainer_ = std::make_unique<Trainer>(decoder_, std::move(adapter), config.train);
+}
+
+void Session::prepare_data(const LoadedConfig& loaded, ChatFiles train_files, ChatFiles eval_files,
+                           std::shared_ptr<const text::ChatEncoder> encoder, int64_t max_tokens) {
+  const TrainSettings& train = loaded.config.train;
+  StepPlanner::Options plan = {.sources = {},
+                               .order = train.shuffle ? RowOrder::kShuffled : RowOrder::kAsFiles,
+                               .seed = static_cast<uint64_t>(train.seed),
+                               .batch_tokens = train.batch_tokens,
+                               .batch_examples = train.batch_examples,
+                               .epochs = train.epochs};
+  int64_t first_row = 0;
+  for (size_t i = 0; i < train_files.files.size(); ++i) {
+    const int64_t rows = train_files.files[i].num_rows;
+    plan.sources.push_back(
+        {.first_row = first_row, .num_rows = rows, .weight = loaded.config.data.train[i].weight});
+    first_row += rows;
+  }
+  EncodedRows::Options encode = {
+      .max_tokens = max_tokens, .labels = loaded.config.data.labels, .num_threads = 1};
+  if (!train.max_steps)
+    encode.num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  train_rows_ = encode_rows(std::move(train_files), encoder, encode, "training");
+  const auto length = [rows = train_rows_.get()](int64_t row) { return rows->at(row).num_tokens(); };
+  if (train.max_steps) {
+    plan.epochs.reset();
+    total_steps_ = *train.max_steps;
+  } else {
+    wait_for_rows(*train_rows_);
+    total_steps_ = count_steps(plan, length);
+  }
+  planner_ = std::make_unique<StepPlanner>(plan, length);
+  if (!eval_files.rows.empty())
+    eval_rows_ = encode_rows(std::move(eval_files), encoder, encode, "evaluation");
+}
+
+RowPointers Session::rows(const std::vector<int64_t>& indices) const {
+  RowPointers pointers;
+  for (const int64_t index : indices) pointers.push_back(&train_rows_->at(index));
+  return pointers;
+}
+
+RowPointers Session::eval_rows() const {
+  RowPointers pointers;
+  if (!eval_rows_) return pointers;
+  wait_for_rows(*eval_rows_);
+  for (int64_t row = 0; row < eval_rows_->size(); ++row) {
+    if (eval_rows_->at(row).num_tokens() > 0) pointers.push_back(&eval_rows_->at(row));
+  }
+  return pointers;
+}
+
+std::string Session::dtype() const { return std::string(model::dtype_text(decoder_->dtype())); }
+
+}  // namespace calyrex::train

@@ -1,0 +1,181 @@
+#include "calyrex/train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "calyrex/base/error.h"
+#include "calyrex/model/device.h"
+#include "calyrex/train/head_loss.h"
+
+namespace calyrex::train {
+namespace {
+
+/// Batch rows whose next token is a label, and those labels.
+struct LabelRows {
+  at::Tensor rows;     // [label tokens] int64
+  at::Tensor targets;  // [label tokens] int64
+};
+
+LabelRows label_rows(const RowPointers& rows, at::Device device) {
+  std::vector<int64_t> indices, targets;
+  int64_t begin = 0;
+  for (const TrainingRow* row : rows) {
+    for (const TokenSpan& span : row->label_spans) {
+      for (int64_t token = span.begin; token < span.end; ++token) {
+        indices.push_back(begin + token - 1);
+        targets.push_back(row->token_ids[static_cast<size_t>(token)]);
+      }
+    }
+    begin += row->num_tokens();
+  }
+  return {.rows = at::tensor(indices, at::kLong).to(device),
+          .targets = at::tensor(targets, at::kLong).to(device)};
+}
+
+int64_t count_label_tokens(const RowPointers& rows) {
+  int64_t count = 0;
+  for (const TrainingRow* row : rows) count += row->num_label_tokens();
+  return count;
+}
+
+model::RaggedBatch pack_rows(const RowPointers& rows, const model::Decoder& decoder) {
+  std::vector<model::SequenceInput> sequences;
+  for (const TrainingRow* row : rows) {
+    sequences.push_back(
+        {.token_ids = row->token_ids, .system_spans = row->system_spans, .first_position = 0});
+  }
+  return model::pack(sequences, decoder.config().vocab_size, decoder.device());
+}
+
+/// "a.jsonl:3, a.jsonl:9 and 4 more"
+std::string row_names(const RowPointers& rows) {
+  constexpr size_t kShown = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(rows.size(), kShown); ++i) text += (i == 0 ? "" : ", ") + rows[i]->id;
+  if (rows.size() > kShown) text += fmt::format(" and {} more", rows.size() - kShown);
+  return text;
+}
+
+constexpr std::string_view kDivergedRemedy = "the last checkpoint is kept; try a lower train.learning_rate";
+
+}  // namespace
+
+int64_t default_micro_batch_tokens(const weights::ModelConfig& backbone) {
+  // One activation tensor of the MLP (float32) is held to this size; several of them live at once in each
+  // trained layer.
+  constexpr int64_t kActivationBytes = int64_t{12} << 20;
+  constexpr int64_t kMinTokens = 256, kMaxTokens = 8192, kGrain = 256;
+  const int64_t token_bytes = 4 * std::max(backbone.intermediate_size, backbone.hidden_size);
+  const int64_t tokens = kActivationBytes / token_bytes / kGrain * kGrain;
+  return std::clamp(tokens, kMinTokens, kMaxTokens);
+}
+
+Trainer::Trainer(std::shared_ptr<const model::Decoder> decoder, std::shared_ptr<model::Adapter> adapter,
+                 const TrainSettings& settings)
+    : decoder_(std::move(decoder)),
+      adapter_(std::move(adapter)),
+      settings_(settings),
+      micro_batch_tokens_(
+          settings.micro_batch_tokens.value_or(default_micro_batch_tokens(decoder_->config()))),
+      optimizer_(adapter_, settings) {}
+
+std::vector<RowPointers> Trainer::split(const RowPointers& rows) const {
+  std::vector<RowPointers> batches;
+  int64_t tokens = 0;
+  for (const TrainingRow* row : rows) {
+    if (batches.empty() || tokens + row->num_tokens() > micro_batch_tokens_) {
+      batches.emplace_back();
+      tokens = 0;
+    }
+    batches.back().push_back(row);
+    tokens += row->num_tokens();
+  }
+  return batches;
+}
+
+at::Tensor Trainer::prefix_states(const RowPointers&, const model::RaggedBatch& batch,
+                                  model::ForwardContext& context) {
+  const at::NoGradGuard no_grad;
+  at::Tensor hidden =
+      decoder_->run_layers(decoder_->embed(batch.token_ids), 0, adapter_->first_layer(), context);
+  return hidden;
+}
+
+at::Tensor Trainer::micro_batch_loss(const RowPointers& rows, double factor) {
+  const model::RaggedBatch batch = pack_rows(rows, *decoder_);
+  model::PlannedForward planned(batch, adapter_.get());
+  model::ForwardContext& context = planned.context();
+  const int64_t first = adapter_->first_layer();
+  at::Tensor hidden = prefix_states(rows, batch, context);
+  at::Tensor layer_input;
+  {
+    const at::NoGradGuard no_grad;
+    if (adapter_->reads_layer_input(first)) layer_input = hidden.clone();
+    hidden = decoder_->run_layer(std::move(hidden), first, context);
+  }
+  hidden = decoder_->run_slots(first, layer_input, std::move(hidden), context);
+  hidden = decoder_->run_layers(std::move(hidden), first + 1, decoder_->config().num_layers, context);
+  const LabelRows labels = label_rows(rows, decoder_->device());
+  const at::Tensor normed = decoder_->final_norm(hidden.index_select(0, labels.rows));
+  return head_loss(*decoder_, normed, labels.targets, factor);
+}
+
+std::optional<StepResult> Trainer::accumulate(const RowPointers& rows, int64_t step,
+                                              const std::function<bool()>& should_stop) {
+  return model::translate_torch_errors(
+      fmt::format("training step {}", step), [&]() -> std::optional<StepResult> {
+        StepResult result;
+        result.label_tokens = count_label_tokens(rows);
+        const double factor = 1.0 / static_cast<double>(result.label_tokens);
+        optimizer_.clear_gradients();
+        for (const RowPointers& micro_batch : split(rows)) {
+          if (should_stop()) {
+            optimizer_.clear_gradients();
+            return std::nullopt;
+          }
+          const at::Tensor loss = micro_batch_loss(micro_batch, factor);
+          const auto value = loss.item<double>();
+          if (!std::isfinite(value)) {
+            fail(ErrorCode::kInvalidArgument, "step {}: the loss of rows {} is not finite ({}); {}", step,
+                 row_names(micro_batch), value, kDivergedRemedy);
+          }
+          result.loss += value;
+          // Without spans and without MLP sublayers nothing trained took part.
+          if (loss.requires_grad()) loss.backward();
+          for (const TrainingRow* row : micro_batch) result.tokens += row->num_tokens();
+        }
+        result.norms = gradient_norms(*adapter_);
+        if (!std::isfinite(result.norms.total)) {
+          fail(ErrorCode::kInvalidArgument, "step {}: the gradient of {} is not finite (rows {}); {}", step,
+               result.norms.non_finite, row_names(rows), kDivergedRemedy);
+        }
+        return result;
+      });
+}
+
+void Trainer::update(const StepResult& result, double lr_factor) {
+  // torch.nn.utils.clip_grad_norm_ has the same small number in the denominator.
+  constexpr double kClipEpsilon = 1e-6;
+  double scale = 1.0;
+  if (settings_.grad_clip > 0.0)
+    scale = std::min(1.0, settings_.grad_clip / (result.norms.total + kClipEpsilon));
+  model::translate_torch_errors("optimiser step", [&] { optimizer_.step(lr_factor, scale); });
+}
+
+std::optional<double> Trainer::evaluate(const RowPointers& rows, const std::function<bool()>& should_stop) {
+  return model::translate_torch_errors("evaluation loss", [&]() -> std::optional<double> {
+    const at::NoGradGuard no_grad;
+    const double factor = 1.0 / static_cast<double>(count_label_tokens(rows));
+    double loss = 0.0;
+    for (const RowPointers& micro_batch : split(rows)) {
+      if (should_stop()) return std::nullopt;
+      loss += micro_batch_loss(micro_batch, factor).item<double>();
+    }
+    return loss;
+  });
+}
+
+}  // namespace calyrex::train
