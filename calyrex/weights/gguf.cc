@@ -100,8 +100,9 @@ class GgufReader {
 
   std::span<const std::byte> take(uint64_t count) {
     if (count > left()) {
-      fail_here("{} bytes are needed at byte {}, {} are left; the file is truncated or damaged", count,
-                position_, left());
+      fail_here(
+          "{} bytes are needed at byte {}, {} are left; the file is truncated or damaged; fetch it again",
+          count, position_, left());
     }
     const auto taken = bytes_.subspan(position_, count);
     position_ += count;
@@ -124,7 +125,9 @@ class GgufReader {
 
   void check_count(uint64_t count, uint64_t min_bytes, std::string_view what) const {
     if (count > left() / min_bytes)
-      fail_here("{} {} do not fit the {} bytes that are left", count, what, left());
+      fail_here(
+          "{} {} do not fit the {} bytes that are left; the file is truncated or damaged; fetch it again",
+          count, what, left());
   }
 
   void read_header() {
@@ -266,9 +269,11 @@ class GgufReader {
       const bool overflow =
           __builtin_mul_overflow(bytes, static_cast<uint64_t>(block_bytes(tensor.dtype)), &bytes);
       const uint64_t available = bytes_.size() - std::min<uint64_t>(bytes_.size(), data_begin);
-      if (overflow || expected > available || bytes > available - expected) {
-        fail_here("{} bytes at byte {} of the data, which has {}; the file is truncated or damaged", bytes,
-                  expected, available);
+      if (overflow) fail_here("shape {} of {} overflows", shape_text(tensor.shape), dtype_name(tensor.dtype));
+      if (expected > available || bytes > available - expected) {
+        fail_here(
+            "{} bytes at byte {} of the data, which has {}; the file is truncated or damaged; fetch it again",
+            bytes, expected, available);
       }
       tensor.data = bytes_.subspan(data_begin + expected, bytes);
       expected = align(expected + bytes);

@@ -86,9 +86,10 @@ class Keys {
     return *value;
   }
 
-  [[noreturn]] void fail_unsupported(std::string_view key, std::string_view reason) const {
+  [[noreturn]] void fail_unsupported(std::string_view key, std::string_view reason,
+                                     const std::string& when_absent = "absent") const {
     const Json* value = find(key);
-    const std::string shown = value == nullptr ? "absent" : printable(to_json_line(*value));
+    const std::string shown = value == nullptr ? when_absent : printable(to_json_line(*value));
     fail(ErrorCode::kUnsupported, "{}: \"{}{}\": {} is not supported: {}", source_, prefix_, key, shown,
          reason);
   }
@@ -147,8 +148,10 @@ void reject_sliding_window(const Keys& keys, const FamilyDefaults& defaults, int
     }
   }
   if (!defaults.sliding_window || keys.has_null("sliding_window")) return;
-  if (keys.find_int("sliding_window").value_or(*defaults.sliding_window) < max_positions) {
-    keys.fail_unsupported("sliding_window", reason);
+  const std::optional<int64_t> window = keys.find_int("sliding_window");
+  if (window.value_or(*defaults.sliding_window) < max_positions) {
+    keys.fail_unsupported("sliding_window", reason,
+                          fmt::format("absent ({} by default)", *defaults.sliding_window));
   }
 }
 

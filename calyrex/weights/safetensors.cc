@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's own limit
+constexpr size_t kMaxTensors = 8192;
 constexpr size_t kMaxDimensions = 8;
 constexpr size_t kHeaderAlignment = 8;
 constexpr std::string_view kMetadataKey = "__metadata__";
@@ -77,8 +78,10 @@ struct HeaderReader {
     if (!valid) fail_tensor(name, "\"data_offsets\" must be two whole numbers");
     const Range range{(*found)[0].get<uint64_t>(), (*found)[1].get<uint64_t>()};
     if (range.begin > range.end || range.end > buffer.size()) {
-      fail_tensor(name, "bytes {} to {} lie outside the {} bytes of data; the file is truncated or damaged",
-                  range.begin, range.end, buffer.size());
+      fail_tensor(
+          name,
+          "bytes {} to {} lie outside the {} bytes of data; the file is truncated or damaged; fetch it again",
+          range.begin, range.end, buffer.size());
     }
     return range;
   }
@@ -181,21 +184,23 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   const std::string name = path.string();
   if (bytes.size() < kLengthBytes) {
     fail(ErrorCode::kCorruptData,
-         "{}: {} bytes are too few for a safetensors file; it is truncated or damaged", name, bytes.size());
+         "{}: {} bytes are too few for a safetensors file; it is truncated or damaged; fetch it again", name,
+         bytes.size());
   }
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), kLengthBytes);
   if (length > kMaxHeaderBytes || length > bytes.size() - kLengthBytes) {
     fail(ErrorCode::kCorruptData,
-         "{}: a header of {} bytes does not fit the file's {}; it is truncated or damaged", name, length,
-         bytes.size());
+         "{}: a header of {} bytes does not fit the file's {}; it is truncated or damaged; fetch it again",
+         name, length, bytes.size());
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
   if (text.empty() || text.front() != '{') {
     fail(ErrorCode::kCorruptData,
          "{}: the header is not a JSON object; the file is damaged or not safetensors", name);
   }
-  const Json header = parse_json(text, name + ": header", {.max_bytes = kMaxHeaderBytes, .max_depth = 8});
+  const Json header = parse_json(text, name + ": header",
+                                 {.max_bytes = kMaxHeaderBytes, .max_depth = 8, .max_keys = kMaxTensors});
   const HeaderReader reader{.file = name, .buffer = bytes.subspan(kLengthBytes + length)};
   for (const auto& [key, value] : header.items()) {
     if (key == kMetadataKey) {

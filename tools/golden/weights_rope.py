@@ -9,7 +9,8 @@ from transformers import AutoConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-SHAPE = dict(hidden_size=512, intermediate_size=1024, num_hidden_layers=2, num_attention_heads=8, vocab_size=100)
+SHAPE = dict(hidden_size=512, intermediate_size=1024, num_hidden_layers=2)
+SHAPE |= dict(num_attention_heads=8, num_key_value_heads=8, vocab_size=100)
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0)
 CASES = {
     "default": dict(model_type="llama"),
