@@ -95,6 +95,14 @@ def load_adapters(model):
     return made
 
 
+def check_ids(encoder, messages, encoded):
+    """Chats without typed added tokens must get the ids that transformers gives the whole rendered text."""
+    if any(token in message["content"] for token in encoder.added for message in messages):
+        return
+    if encoded.token_ids != encoder.tokenizer(encoded.text, add_special_tokens=False)["input_ids"]:
+        raise ValueError("the encoder differs from transformers on " + repr(encoded.text[:80]))
+
+
 def score(model, adapter, scale, encoded, score_from):
     _, logits = run_layers(model, encoded.token_ids, adapter, encoded.system_spans, scale)
     return token_logprobs(logits, encoded.token_ids)[score_from - 1 :]
@@ -110,6 +118,7 @@ def main(path, output):
         for name, messages in chats().items():
             file.write(json.dumps({"id": name, "messages": messages}, ensure_ascii=False) + "\n")
             encoded = encoder.encode(messages)
+            check_ids(encoder, messages, encoded)
             begin, end = encoded.turns[-1]
             encoded.token_ids = encoded.token_ids[:end]
             rows[name] = dict(token_ids=encoded.token_ids, system_spans=encoded.system_spans, score_from=begin, logprobs={})
