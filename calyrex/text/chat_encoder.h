@@ -1,4 +1,5 @@
-// From a chat to token ids, with the system span and the label tokens found: the one place that does so (DESIGN 5).
+// From a chat to token ids, with the system span and the label tokens found: the one place that does so
+// (DESIGN 5).
 #pragma once
 
 #include <memory>
@@ -16,7 +17,8 @@
 namespace calyrex::text {
 
 struct ChatOptions {
-  /// Template text that replaces the model's own; resolve_chat_template() makes it from a file or "chatml", "llama3".
+  /// Template text that replaces the model's own; resolve_chat_template() makes it from a file or "chatml",
+  /// "llama3".
   std::optional<std::string> chat_template;
   Json kwargs = Json::object();     // chat_template_kwargs: enable_thinking, ...
   std::optional<std::string> date;  // "2026-11-29": what strftime_now sees; absent = today
@@ -29,30 +31,34 @@ std::string resolve_chat_template(const std::string& name_or_path);
 enum class GenerationPrompt { kNone, kAdd };
 
 struct EncodedChat {
-  std::string text;                // what the template rendered
+  std::string text;  // what the template rendered
   std::vector<TokenId> token_ids;
-  TokenSpans system_spans;         // sorted, disjoint; empty when there is no system content
-  /// One span an assistant message: content and its end-of-turn token. Starts after the generation prompt's text.
+  TokenSpans system_spans;  // sorted, disjoint; empty when there is no system content
+  /// One span an assistant message: content and its end-of-turn token. Starts after the generation prompt's
+  /// text. Empty with GenerationPrompt::kAdd: such a chat is there to be continued.
   TokenSpans assistant_spans;
-  /// False when earlier turns render differently once later ones follow (reasoning dropped, eos only at the end);
-  /// then assistant_spans holds the last assistant message alone.
+  /// False when earlier turns render differently once later ones follow (reasoning dropped, eos only at the
+  /// end); then assistant_spans holds the last assistant message alone.
   bool append_only = true;
   /// Byte ranges of `text` with their origin, for `render`.
   struct Piece {
     int64_t byte_begin = 0;
     int64_t byte_end = 0;
-    enum class Origin { kTemplate, kSystem, kUser, kAssistant, kTool } origin = Origin::kTemplate;
+    /// kSystem also for developer messages; kOperator is tools and template arguments.
+    enum class Origin { kTemplate, kSystem, kUser, kAssistant, kTool, kOperator } origin = Origin::kTemplate;
   };
   std::vector<Piece> pieces;
   std::vector<int64_t> token_byte_begin;  // of each token, in `text`
   std::vector<int64_t> token_byte_end;
 };
 
-/// Thread-safe; immutable. Errors: kInvalidArgument for a template that fails or messages it refuses (with its own
-/// words from raise_exception), or a system content that cannot be located (names the template and the message).
+/// Thread-safe; immutable. Errors: kInvalidArgument for a template that fails or messages it refuses (with
+/// its own words from raise_exception), or a system content that cannot be located (names the template and
+/// the message).
 class ChatEncoder {
  public:
-  /// A model without a chat template and no option to replace it: kInvalidArgument that names --chat-template.
+  /// A model without a chat template and no option to replace it: kInvalidArgument that names
+  /// --chat-template.
   ChatEncoder(const weights::TokenizerSource& source, std::shared_ptr<const Tokenizer> tokenizer,
               ChatOptions options);
   ~ChatEncoder();
@@ -61,7 +67,8 @@ class ChatEncoder {
   EncodedChat encode(const Messages& messages, GenerationPrompt prompt, const Json& tools = nullptr) const;
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
-  /// Ids that end an answer: all of generation_config.json, or the GGUF's eos/eot.
+  /// Ids that end an answer: all of generation_config.json, or the GGUF's eos/eot, and the end-of-turn token
+  /// of a template that replaces the model's own.
   const std::vector<TokenId>& stop_ids() const;
   /// The template in use, as stored with an adapter.
   const std::string& chat_template() const;

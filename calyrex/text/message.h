@@ -9,8 +9,8 @@
 
 namespace calyrex::text {
 
-/// One message. `extra` holds every other field (tool_calls, name, reasoning_content, ...) as given; templates see
-/// them. `content` is null (has_content false) for an assistant message of tool calls alone.
+/// One message. `extra` holds every other field (tool_calls, name, reasoning_content, ...) as given;
+/// templates see them. `content` is null (has_content false) for an assistant message of tool calls alone.
 struct Message {
   std::string role;
   std::string content;
@@ -22,8 +22,10 @@ struct Message {
 
 using Messages = std::vector<Message>;
 
-/// Reads a list of messages: role system, developer, user, assistant or tool; content a string, null, or a list of
-/// {"type": "text"} parts, which are joined. Anything else throws kInvalidArgument with `source` and the index.
+/// Reads a list of messages: role system, developer, user, assistant or tool; content a string, null, or a
+/// list of
+/// {"type": "text"} parts, which are joined. Anything else throws kInvalidArgument with `source` and the
+/// index.
 Messages parse_messages(const Json& json, std::string_view source);
 Json messages_to_json(const Messages& messages);
 

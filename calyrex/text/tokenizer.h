@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,20 @@ struct Encoding {
   std::vector<int64_t> byte_end;
 };
 
+/// Bytes [begin, end) of a text in which added tokens are recognised.
+struct AddedTokenRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+  AddedTokens added = AddedTokens::kAll;
+};
+
+/// A token beside the model's own vocabulary, matched in the text before that is applied.
+struct AddedToken {
+  TokenId id = 0;
+  std::string content;
+  bool special = false;
+};
+
 /// Thread-safe; immutable.
 class Tokenizer {
  public:
@@ -35,6 +50,9 @@ class Tokenizer {
 
   /// Encodes without BOS/EOS. `text` must be UTF-8 (else kInvalidArgument).
   virtual Encoding encode(std::string_view text, AddedTokens added) const = 0;
+  /// The same with added tokens recognised in `ranges` alone (sorted, disjoint): an added token counts when
+  /// ranges that allow it cover its bytes. The text between two such tokens is tokenised as one piece.
+  virtual Encoding encode(std::string_view text, std::span<const AddedTokenRange> ranges) const = 0;
   /// Text of ids; added tokens with special: true are left out when `skip_special`.
   enum class SpecialTokens { kKeep, kSkip };
   virtual std::string decode(const std::vector<TokenId>& ids, SpecialTokens special) const = 0;
@@ -43,14 +61,16 @@ class Tokenizer {
   virtual std::string id_to_token(TokenId id) const = 0;
   /// True for added tokens that mark structure (special: true).
   virtual bool is_special(TokenId id) const = 0;
+  /// All added tokens, by id.
+  virtual const std::vector<AddedToken>& added_tokens() const = 0;
   /// BOS id when the tokenizer's configuration says that plain text starts with it.
   virtual std::optional<TokenId> bos_to_add() const = 0;
   virtual std::optional<std::string> bos_token() const = 0;
   virtual std::optional<std::string> eos_token() const = 0;
 };
 
-/// Turns a growing list of ids into text that never ends inside a character. `push` returns the text that became
-/// final; `finish` the rest (a half character becomes U+FFFD).
+/// Turns a growing list of ids into text that never ends inside a character. `push` returns the text that
+/// became final; `finish` the rest (a half character becomes U+FFFD). Special tokens give no text.
 class StreamingDecoder {
  public:
   explicit StreamingDecoder(std::shared_ptr<const Tokenizer> tokenizer);
@@ -58,10 +78,12 @@ class StreamingDecoder {
   std::string finish();
 
  private:
+  std::string decode_window() const;
+
   std::shared_ptr<const Tokenizer> tokenizer_;
-  std::vector<TokenId> ids_;
-  size_t prefix_ = 0;  // ids before this are decoded context only
-  size_t read_ = 0;    // ids before this have been emitted
+  std::vector<TokenId> window_;  // the ids last emitted, as context, and those after them
+  size_t context_ = 0;           // ids of the window that are context
+  size_t sent_ = 0;              // bytes of the window's text that were returned
 };
 
 }  // namespace calyrex::text

@@ -1,0 +1,35 @@
+#include <string_view>
+
+#include "calyrex/base/error.h"
+#include "calyrex/base/file.h"
+#include "calyrex/text/chat_encoder.h"
+
+namespace calyrex::text {
+namespace {
+
+constexpr size_t kMaxTemplateBytes = size_t{256} << 10;
+
+constexpr std::string_view kChatml =
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message.role + '\\n' + (message.content or '') + '<|im_end|>\\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+
+constexpr std::string_view kLlama3 =
+    "{{ bos_token }}"
+    "{% for message in messages %}"
+    "{{ '<|start_header_id|>' + message.role + '<|end_header_id|>\\n\\n' + (message.content or '') | trim + "
+    "'<|eot_id|>' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}";
+
+}  // namespace
+
+std::string resolve_chat_template(const std::string& name_or_path) {
+  if (name_or_path == "chatml") return std::string(kChatml);
+  if (name_or_path == "llama3") return std::string(kLlama3);
+  return with_context("--chat-template (chatml, llama3 or a file)",
+                      [&] { return read_file(name_or_path, kMaxTemplateBytes); });
+}
+
+}  // namespace calyrex::text
