@@ -33,8 +33,8 @@ class ArchitectureKeys {
   }
 
   [[noreturn]] void unsupported(std::string_view key, std::string_view reason) const {
-    fail(ErrorCode::kUnsupported, "{}: metadata key {}: {} {} not supported", file_.path().string(), key,
-         reason, reason.ends_with('s') ? "are" : "is");
+    fail(ErrorCode::kUnsupported, "{}: metadata key {}: not supported: {}", file_.path().string(), key,
+         reason);
   }
 
  private:
