@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kMaxPagedHeadDim = 256;
 constexpr int64_t kBlockKeys = 64;  // keys between two updates of the running maximum
 constexpr int64_t kTileQueries = 4;
-constexpr int64_t kTileKeys = 4;
+constexpr int64_t kTileKeys = 4;  // as many as sum_lanes_of_four() takes
 constexpr float kNoKeys = -std::numeric_limits<float>::infinity();
 
 /// Some query heads of one sequence that share a key/value head, and the keys they look at.
@@ -47,57 +47,113 @@ struct PartialSums {
 HWY_BEFORE_NAMESPACE();
 namespace calyrex::kernels::HWY_NAMESPACE {
 
-/// scores[q][key] = query q . key, for kQueries queries and kKeys keys.
-template <int kQueries, int kKeys, typename Cache>
-HWY_INLINE void score_tile(FloatTag d, const float* queries, const Cache* const* keys, int64_t dim,
-                           float (*scores)[kBlockKeys], int64_t first_key) {
-  FloatVec sums[kQueries][kKeys];
-  for (int q = 0; q < kQueries; ++q) {
-    for (int k = 0; k < kKeys; ++k) sums[q][k] = hn::Zero(d);
-  }
-  for_each_vector(d, dim, [&](int64_t at, auto extent) HWY_ATTR {
-    FloatVec key[kKeys];
-    for (int k = 0; k < kKeys; ++k) key[k] = load(d, keys[first_key + k] + at, extent);
-    for (int q = 0; q < kQueries; ++q) {
-      const FloatVec query = load(d, queries + q * kMaxPagedHeadDim + at, extent);
-      for (int k = 0; k < kKeys; ++k) sums[q][k] = hn::MulAdd(query, key[k], sums[q][k]);
-    }
-  });
-  for (int q = 0; q < kQueries; ++q) {
-    for (int k = 0; k < kKeys; ++k) scores[q][first_key + k] = hn::GetLane(hn::SumOfLanes(d, sums[q][k]));
+#if HWY_TARGET != HWY_SCALAR
+/// Adds the blocks of four lanes of a vector and stores the four sums.
+template <class D>
+HWY_INLINE void sum_blocks_of_four(D d, hn::Vec<D> v, float* to) {
+  if constexpr (hn::MaxLanes(D()) > 4) {
+    const hn::Half<D> half;
+    sum_blocks_of_four(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), to);
+  } else {
+    hn::StoreU(v, d, to);
   }
 }
+#endif
 
-/// Turns scores into weights e^(score - maximum) and returns the factor for what was summed before.
-HWY_INLINE float update_softmax(FloatTag d, float* scores, int64_t count, float& maximum, float& weight) {
-  float top = maximum;
-  for (int64_t k = 0; k < count; ++k) top = scores[k] > top ? scores[k] : top;
-  const float factor = maximum == kNoKeys ? 0.0f : std::exp(maximum - top);
-  const FloatVec top_vector = hn::Set(d, top);
-  for_each_vector(d, count, [&](int64_t at, auto extent) HWY_ATTR {
-    store(d, exp_or_nan(d, hn::Sub(load(d, scores + at, extent), top_vector)), scores + at, extent);
+/// The sums of the lanes of four vectors, in the first four places of `to`.
+HWY_INLINE void sum_lanes_of_four(FloatTag d, const FloatVec* v, float* to) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int n = 0; n < 4; ++n) to[n] = hn::GetLane(v[n]);
+#else
+  const hn::Repartition<double, FloatTag> pairs;
+  const FloatVec ab = hn::Add(hn::InterleaveLower(d, v[0], v[1]), hn::InterleaveUpper(d, v[0], v[1]));
+  const FloatVec cd = hn::Add(hn::InterleaveLower(d, v[2], v[3]), hn::InterleaveUpper(d, v[2], v[3]));
+  const auto ab_pairs = hn::BitCast(pairs, ab);
+  const auto cd_pairs = hn::BitCast(pairs, cd);
+  const FloatVec low = hn::BitCast(d, hn::InterleaveLower(pairs, ab_pairs, cd_pairs));
+  const FloatVec high = hn::BitCast(d, hn::InterleaveUpper(pairs, ab_pairs, cd_pairs));
+  // Every block of four lanes now holds its share of the four sums.
+  sum_blocks_of_four(d, hn::Add(low, high), to);
+#endif
+}
+
+/// scores[q][key] = query q . key, for kQueries queries and four keys.
+template <int kQueries, typename Cache>
+HWY_INLINE void score_tile(FloatTag d, const float* queries, const Cache* const* keys, int64_t dim,
+                           float (*scores)[kBlockKeys], int64_t first_key) {
+  FloatVec sums[kQueries][kTileKeys];
+  for (int q = 0; q < kQueries; ++q) {
+    for (int k = 0; k < kTileKeys; ++k) sums[q][k] = hn::Zero(d);
+  }
+  for_each_vector(d, dim, [&](int64_t at, auto extent) HWY_ATTR {
+    FloatVec key[kTileKeys];
+    for (int k = 0; k < kTileKeys; ++k) key[k] = load(d, keys[k] + at, extent);
+    for (int q = 0; q < kQueries; ++q) {
+      const FloatVec query = load(d, queries + q * kMaxPagedHeadDim + at, extent);
+      for (int k = 0; k < kTileKeys; ++k) sums[q][k] = hn::MulAdd(query, key[k], sums[q][k]);
+    }
   });
-  float sum = 0.0f;
-  for (int64_t k = 0; k < count; ++k) sum += scores[k];
-  weight = weight * factor + sum;
-  maximum = top;
+  for (int q = 0; q < kQueries; ++q) sum_lanes_of_four(d, sums[q], scores[q] + first_key);
+}
+
+/// Turns the scores of one block (padded with -infinity to whole vectors) into weights e^(score - maximum)
+/// and returns the factor for what was summed before.
+HWY_INLINE float update_softmax(FloatTag d, float* scores, int64_t padded, float& maximum, float& weight) {
+  FloatVec best = hn::Set(d, maximum);
+  for_each_vector(d, padded, [&](int64_t at, auto extent) HWY_ATTR {
+    best = hn::Max(best, load(d, scores + at, extent));
+  });
+  const FloatVec top = hn::MaxOfLanes(d, best);
+  FloatVec sum = hn::Zero(d);
+  for_each_vector(d, padded, [&](int64_t at, auto extent) HWY_ATTR {
+    const FloatVec e = exp_or_nan(d, hn::Sub(load(d, scores + at, extent), top));
+    sum = hn::Add(sum, e);
+    store(d, e, scores + at, extent);
+  });
+  const float new_maximum = hn::GetLane(top);
+  const float factor = maximum == kNoKeys ? 0.0f : std::exp(maximum - new_maximum);
+  weight = weight * factor + hn::GetLane(hn::SumOfLanes(d, sum));
+  maximum = new_maximum;
   return factor;
 }
 
-/// out[q] = out[q] * factors[q] + sum over keys of weights[q][key] * value[key].
+/// out[q] = out[q] * factors[q] + sum over keys of weights[q][key] * value[key], for kColumns vectors from
+/// `at`.
+template <int kQueries, int kColumns, typename Extent, typename Cache>
+HWY_INLINE void add_value_columns(FloatTag d, const float (*weights)[kBlockKeys], const float* factors,
+                                  const Cache* const* values, int64_t count, int64_t dim, int64_t at,
+                                  Extent extent, float* out) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  FloatVec sums[kQueries][kColumns];
+  for (int q = 0; q < kQueries; ++q) {
+    for (int c = 0; c < kColumns; ++c) {
+      sums[q][c] = hn::Mul(load(d, out + q * dim + at + c * lanes, extent), hn::Set(d, factors[q]));
+    }
+  }
+  for (int64_t k = 0; k < count; ++k) {
+    FloatVec value[kColumns];
+    for (int c = 0; c < kColumns; ++c) value[c] = load(d, values[k] + at + c * lanes, extent);
+    for (int q = 0; q < kQueries; ++q) {
+      const FloatVec factor = hn::Set(d, weights[q][k]);
+      for (int c = 0; c < kColumns; ++c) sums[q][c] = hn::MulAdd(value[c], factor, sums[q][c]);
+    }
+  }
+  for (int q = 0; q < kQueries; ++q) {
+    for (int c = 0; c < kColumns; ++c) store(d, sums[q][c], out + q * dim + at + c * lanes, extent);
+  }
+}
+
 template <int kQueries, typename Cache>
 HWY_INLINE void add_values(FloatTag d, const float (*weights)[kBlockKeys], const float* factors,
                            const Cache* const* values, int64_t count, int64_t dim, float* out) {
-  for_each_vector(d, dim, [&](int64_t at, auto extent) HWY_ATTR {
-    FloatVec sums[kQueries];
-    for (int q = 0; q < kQueries; ++q) {
-      sums[q] = hn::Mul(load(d, out + q * dim + at, extent), hn::Set(d, factors[q]));
-    }
-    for (int64_t k = 0; k < count; ++k) {
-      const FloatVec value = load(d, values[k] + at, extent);
-      for (int q = 0; q < kQueries; ++q) sums[q] = hn::MulAdd(value, hn::Set(d, weights[q][k]), sums[q]);
-    }
-    for (int q = 0; q < kQueries; ++q) store(d, sums[q], out + q * dim + at, extent);
+  constexpr int kColumns = 4;  // sums in flight, to hide the latency of the additions
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t at = 0;
+  for (; at + kColumns * lanes <= dim; at += kColumns * lanes) {
+    add_value_columns<kQueries, kColumns>(d, weights, factors, values, count, dim, at, Whole{}, out);
+  }
+  for_each_vector(d, dim - at, [&](int64_t offset, auto extent) HWY_ATTR {
+    add_value_columns<kQueries, 1>(d, weights, factors, values, count, dim, at + offset, extent, out);
   });
 }
 
@@ -132,15 +188,18 @@ HWY_INLINE void attend(const PagedAttentionArgs<Query, Cache>& args, const Atten
       keys[k] = args.k_pages + row * dim;
       values[k] = args.v_pages + row * dim;
     }
+    // The last tile is filled up with its last key, and what that gives is then overwritten.
+    const int64_t tiled = hwy::RoundUpTo(count, kTileKeys);
+    const int64_t padded = hwy::RoundUpTo(count, std::max<size_t>(hn::Lanes(d), kTileKeys));
+    for (int64_t k = count; k < tiled; ++k) keys[k] = keys[count - 1];
     HWY_ALIGN float scores[kQueries][kBlockKeys];
-    int64_t k = 0;
-    for (; k + kTileKeys <= count; k += kTileKeys) {
-      score_tile<kQueries, kTileKeys>(d, queries, keys, dim, scores, k);
+    for (int64_t k = 0; k < tiled; k += kTileKeys) {
+      score_tile<kQueries>(d, queries, keys + k, dim, scores, k);
     }
-    for (; k < count; ++k) score_tile<kQueries, 1>(d, queries, keys, dim, scores, k);
     float factors[kQueries];
     for (int q = 0; q < kQueries; ++q) {
-      factors[q] = update_softmax(d, scores[q], count, sums.maximum[q], sums.weight[q]);
+      std::fill(scores[q] + count, scores[q] + padded, kNoKeys);
+      factors[q] = update_softmax(d, scores[q], padded, sums.maximum[q], sums.weight[q]);
     }
     add_values<kQueries>(d, scores, factors, values, count, dim, sums.out);
   }
@@ -281,15 +340,20 @@ void run_attention(Kernel kernel, const PagedAttentionArgs<Query, Cache>& args) 
            {out.data() + n * kTileQueries * dim, maximum.data() + n * kTileQueries,
             weight.data() + n * kTileQueries});
   });
-  for (int64_t n = 0; n < num_tasks;) {
-    int64_t splits = 1;
-    while (n + splits < num_tasks && tasks[n + splits].key_begin > 0) ++splits;
-    const AttentionTask& task = tasks[n];
-    merge_splits(out.data() + n * kTileQueries * dim, maximum.data() + n * kTileQueries,
-                 weight.data() + n * kTileQueries, splits, tile(task), dim,
-                 args.out + (task.sequence * args.num_heads + task.first_head) * dim);
-    n += splits;
+  std::vector<int64_t> firsts;  // the first split of each tile of heads
+  for (int64_t n = 0; n < num_tasks; ++n) {
+    if (tasks[n].key_begin == 0) firsts.push_back(n);
   }
+  firsts.push_back(num_tasks);
+  parallel_for(static_cast<int64_t>(firsts.size()) - 1, kTileQueries * dim, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t n = firsts[t];
+      const AttentionTask& task = tasks[n];
+      merge_splits(out.data() + n * kTileQueries * dim, maximum.data() + n * kTileQueries,
+                   weight.data() + n * kTileQueries, firsts[t + 1] - n, tile(task), dim,
+                   args.out + (task.sequence * args.num_heads + task.first_head) * dim);
+    }
+  });
 }
 
 template <typename Args, typename Kernel>
