@@ -5,7 +5,11 @@
 namespace calyrex::cli {
 
 void add_commands(CLI::App& app, Run& run) {
+  add_generate_command(app, run);
+  add_chat_command(app, run);
+  add_score_command(app, run);
   add_data_command(app, run);
+  add_render_command(app, run);
   CLI::App* adapter = app.add_subcommand("adapter", "Make and inspect adapters");
   adapter->require_subcommand(1);
   CLI::App* model = app.add_subcommand("model", "Inspect models");

@@ -9,6 +9,10 @@ namespace calyrex::cli {
 /// Adds every command, with the groups `adapter` and `model`, in the order of the help.
 void add_commands(CLI::App& app, Run& run);
 
+void add_chat_command(CLI::App& app, Run& run);
+void add_generate_command(CLI::App& app, Run& run);
+void add_score_command(CLI::App& app, Run& run);
 void add_data_command(CLI::App& app, Run& run);
+void add_render_command(CLI::App& app, Run& run);
 
 }  // namespace calyrex::cli
