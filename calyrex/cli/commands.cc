@@ -5,6 +5,7 @@
 namespace calyrex::cli {
 
 void add_commands(CLI::App& app, Run& run) {
+  add_train_command(app, run);
   add_generate_command(app, run);
   add_chat_command(app, run);
   add_score_command(app, run);
@@ -12,6 +13,7 @@ void add_commands(CLI::App& app, Run& run) {
   add_render_command(app, run);
   CLI::App* adapter = app.add_subcommand("adapter", "Make and inspect adapters");
   adapter->require_subcommand(1);
+  add_adapter_init_command(*adapter, run);
   CLI::App* model = app.add_subcommand("model", "Inspect models");
   model->require_subcommand(1);
 }

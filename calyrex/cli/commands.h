@@ -14,5 +14,8 @@ void add_generate_command(CLI::App& app, Run& run);
 void add_score_command(CLI::App& app, Run& run);
 void add_data_command(CLI::App& app, Run& run);
 void add_render_command(CLI::App& app, Run& run);
+void add_train_command(CLI::App& app, Run& run);
+/// `adapter` is the group of that name.
+void add_adapter_init_command(CLI::App& adapter, Run& run);
 
 }  // namespace calyrex::cli

@@ -1,21 +1,47 @@
 // The shared object's side of torch_part.h: hands each entry point to the folder that does the work.
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <torch/version.h>
+
 #include "calyrex/base/error.h"
 #include "calyrex/cli/torch_part.h"
+#include "calyrex/infer/open.h"
+#include "calyrex/model/device.h"
+#include "calyrex/train/config.h"
+#include "calyrex/train/run.h"
 
 namespace calyrex::cli {
 namespace {
 
 class TorchPartImpl final : public TorchPart {
  public:
-  std::unique_ptr<lm::LanguageModel> open_language_model(const lm::LocalModelOptions&) override {
-    fail(ErrorCode::kUnsupported, "models cannot be opened yet");
+  std::unique_ptr<lm::LanguageModel> open_language_model(const lm::LocalModelOptions& options) override {
+    return infer::open_language_model(options);
   }
-  void train(const TrainRequest&) override { fail(ErrorCode::kUnsupported, "training is not there yet"); }
-  void init_adapter(const AdapterInitRequest&) override {
-    fail(ErrorCode::kUnsupported, "adapters cannot be made yet");
+  void train(const TrainRequest& request) override {
+    train::run_training({.config_path = request.config_path,
+                         .overrides = request.overrides,
+                         .existing = request.restart ? train::Existing::kRestart : train::Existing::kContinue});
   }
-  std::string document_train_config() override { return {}; }
-  Json describe() override { return Json::object(); }
+  void init_adapter(const AdapterInitRequest& request) override {
+    train::write_new_adapter({.model = request.model,
+                              .kind = request.kind,
+                              .placement = request.placement,
+                              .output = request.output,
+                              .seed = request.seed,
+                              .settings = request.settings});
+  }
+  std::string document_train_config() override { return train::document_train_config(); }
+  Json describe() override {
+    const at::Device device = model::resolve_device("auto");
+    Json json;
+    json["torch"] = TORCH_VERSION;
+    json["threads"] = at::get_num_threads();
+    json["cpu_capability"] = at::get_cpu_capability();
+    json["device"] = device.str();
+    json["dtype"] = model::dtype_text(model::resolve_dtype(lm::Precision::kAuto, device));
+    return json;
+  }
 };
 
 }  // namespace

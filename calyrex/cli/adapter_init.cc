@@ -1,0 +1,28 @@
+// `calyrex adapter init`: a new adapter, which changes nothing until it is trained.
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "calyrex/cli/commands.h"
+#include "calyrex/cli/torch_part.h"
+
+namespace calyrex::cli {
+
+void add_adapter_init_command(CLI::App& adapter, Run& run) {
+  const auto request = std::make_shared<AdapterInitRequest>();
+  CLI::App* command = adapter.add_subcommand("init", "Write a new adapter: the base model bit for bit");
+  command->add_option("--model", request->model, "Folder, .gguf file, org/name, or default")
+      ->capture_default_str();
+  command->add_option("--kind", request->kind, "cal or parallel_mlp")->capture_default_str();
+  command->add_option("--placement", request->placement, "Preset, or layers such as [25,27]")
+      ->capture_default_str();
+  command->add_option("--output", request->output, "Folder to write")->required();
+  command->add_option("--seed", request->seed, "Seed of the weights")->capture_default_str();
+  command->add_option(
+      "--set", request->settings,
+      "Adapter setting (docs/configuration.md) such as cal.intermediate_size=128; repeatable");
+  command->callback([request, &run] { run = [request] { torch_part().init_adapter(*request); }; });
+}
+
+}  // namespace calyrex::cli
