@@ -16,4 +16,9 @@ inline constexpr double kBFloat16Op = 0.02;
 // Hidden states, losses and gradients of whole tiny networks in float32 against PyTorch, relative to the largest value.
 inline constexpr double kFloat32Network = 1e-4;
 
+// Optimiser steps in float32 against PyTorch, relative. Rounding grows from step to step, the more in the norm, where
+// small gradients divide small moments.
+inline constexpr double kTrainingLoss = 1e-3;
+inline constexpr double kTrainingGradNorm = 5e-3;
+
 }  // namespace calyrex::tolerance

@@ -1,20 +1,21 @@
-// What fills the slot after a layer: the interface of adapters, and which rows of a batch one of them works on.
+// What fills the slot after a layer: the interface of adapters, and which rows of a batch one of them works
+// on.
 #pragma once
-
-#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+
 #include "calyrex/model/attention.h"
 #include "calyrex/weights/adapter_folder.h"
 
 namespace calyrex::model {
 
-/// A trained tensor, named as in the adapter file. Several may be row ranges of one leaf tensor (k and v, gate and
-/// up are one product each).
+/// A trained tensor, named as in the adapter file. Several may be row ranges of one leaf tensor (k and v,
+/// gate and up are one product each).
 struct AdapterParameter {
   enum class Part { kAttention, kMlp };
   std::string name;
@@ -49,8 +50,8 @@ class Adapter {
   virtual bool reads_layer_input(int64_t layer) const { return false; }
 
   /// The block after `layer` (none there: `hidden` as it is): hidden
-  /// [num_tokens, hidden_size] float32 -> the same, changed on the group's rows. Without autograd `hidden` is changed in
-  /// place. `layer_input` is what the layer read; undefined unless reads_layer_input().
+  /// [num_tokens, hidden_size] float32 -> the same, changed on the group's rows. Without autograd `hidden` is
+  /// changed in place. `layer_input` is what the layer read; undefined unless reads_layer_input().
   virtual at::Tensor after_layer(int64_t layer, const at::Tensor& layer_input, at::Tensor hidden,
                                  const AdapterGroup& group) const = 0;
 
@@ -68,9 +69,10 @@ struct AdapterGroup {
   double scale = 1.0;
   at::Tensor rows;        // the group's rows; undefined = every row of the batch
   at::Tensor query_rows;  // rows that see a span token; undefined = none
-  at::Tensor key_rows;    // rows of span tokens whose keys and values are computed in this pass; undefined = none
-  at::Tensor query_positions;  // [query_rows] positions, for CAL with position: rope
-  at::Tensor key_positions;    // [key_rows]
+  at::Tensor
+      key_rows;  // rows of span tokens whose keys and values are computed in this pass; undefined = none
+  at::Tensor query_positions;      // [query_rows] positions, for CAL with position: rope
+  at::Tensor key_positions;        // [key_rows]
   Attention* attention = nullptr;  // from query_rows to the spans
 
   bool active() const { return adapter != nullptr && scale != 0.0; }
@@ -78,10 +80,11 @@ struct AdapterGroup {
 
 enum class AdapterUse { kTrain, kServe };
 
-/// An adapter with the weights of a folder. kTrain keeps float32 masters that require grad; kServe keeps the compute
-/// dtype alone. The folder was opened for this backbone.
-std::shared_ptr<Adapter> load_adapter(const weights::AdapterFolder& folder, const weights::ModelConfig& backbone,
-                                      at::ScalarType compute_dtype, at::Device device, AdapterUse use);
+/// An adapter with the weights of a folder. kTrain keeps float32 masters that require grad; kServe keeps the
+/// compute dtype alone. The folder was opened for this backbone.
+std::shared_ptr<Adapter> load_adapter(const weights::AdapterFolder& folder,
+                                      const weights::ModelConfig& backbone, at::ScalarType compute_dtype,
+                                      at::Device device, AdapterUse use);
 
 /// How the weights of a new adapter are drawn; o_proj and down_proj are zero always.
 enum class InitMethod { kNormal, kCopyBackbone };
@@ -91,15 +94,15 @@ struct InitOptions {
   uint64_t seed = 0;
 };
 
-/// A new adapter: the base model bit for bit. Each tensor draws from its own stream (seed, tensor name), so placement
-/// and order do not matter. kCopyBackbone takes q, k, v, gate, up, norms, biases and q/k norms of the layer each block
-/// follows; other shapes than the backbone's are kInvalidArgument.
-std::shared_ptr<Adapter> create_adapter(const weights::AdapterConfig& config, const weights::ModelSource& model,
-                                        const InitOptions& init, at::ScalarType compute_dtype, at::Device device,
-                                        AdapterUse use);
+/// A new adapter: the base model bit for bit. Each tensor draws from its own stream (seed, tensor name), so
+/// placement and order do not matter. kCopyBackbone takes q, k, v, gate, up, norms, biases and q/k norms of
+/// the layer each block follows; other shapes than the backbone's are kInvalidArgument.
+std::shared_ptr<Adapter> create_adapter(const weights::AdapterConfig& config,
+                                        const weights::ModelSource& model, const InitOptions& init,
+                                        at::ScalarType compute_dtype, at::Device device, AdapterUse use);
 
-/// Name, shape and values of all parameters in the given plain type (kF32, kBF16, kF16) for weights::write_adapter.
-/// The returned bytes are owned by the result.
+/// Name, shape and values of all parameters in the given plain type (kF32, kBF16, kF16) for
+/// weights::write_adapter. The returned bytes are owned by the result.
 struct AdapterTensors {
   std::vector<at::Tensor> storage;
   std::vector<weights::TensorToWrite> tensors;

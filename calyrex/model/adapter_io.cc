@@ -1,10 +1,10 @@
 // Building adapters: from a folder, from nothing, and back into a file.
-#include <ATen/ATen.h>
-#include <fmt/format.h>
-
 #include <cmath>
 #include <functional>
 #include <map>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "calyrex/base/error.h"
 #include "calyrex/base/random.h"
@@ -26,15 +26,16 @@ using ValueSource = std::function<at::Tensor(const std::string& name, const std:
 /// Assembles blocks from named tensors, joining those that share a product, and lists them as parameters.
 class BlockBuilder {
  public:
-  BlockBuilder(const AdapterConfig& config, const ValueSource& source, at::ScalarType compute_dtype, at::Device device,
-               AdapterUse use)
+  BlockBuilder(const AdapterConfig& config, const ValueSource& source, at::ScalarType compute_dtype,
+               at::Device device, AdapterUse use)
       : source_(source), compute_dtype_(compute_dtype), device_(device), use_(use) {
     for (const weights::ExpectedTensor& tensor : weights::expected_adapter_tensors(config)) {
       shapes_.emplace(tensor.name, tensor.shape);
     }
   }
 
-  /// One leaf of the tensors `blocks.{layer}.{names}`, row by row; undefined when the adapter has none of them.
+  /// One leaf of the tensors `blocks.{layer}.{names}`, row by row; undefined when the adapter has none of
+  /// them.
   TrainedTensor join(int64_t layer, const std::vector<std::string>& names, AdapterParameter::Part part) {
     const std::string prefix = fmt::format("blocks.{}.", layer);
     if (!shapes_.contains(prefix + names.front())) return {};
@@ -99,13 +100,14 @@ class BlockBuilder {
 };
 
 std::shared_ptr<Adapter> build_adapter(const AdapterConfig& config, const weights::ModelConfig& backbone,
-                                       const ValueSource& source, at::ScalarType compute_dtype, at::Device device,
-                                       AdapterUse use) {
+                                       const ValueSource& source, at::ScalarType compute_dtype,
+                                       at::Device device, AdapterUse use) {
   const at::NoGradGuard no_grad;
   BlockBuilder builder(config, source, compute_dtype, device, use);
   if (config.kind == AdapterKind::kParallelMlp) {
     std::map<int64_t, GatedMlp> blocks;
-    for (const int64_t layer : config.placement) blocks[layer] = builder.mlp(layer, config.parallel_mlp.rms_norm_eps);
+    for (const int64_t layer : config.placement)
+      blocks[layer] = builder.mlp(layer, config.parallel_mlp.rms_norm_eps);
     return std::make_shared<ParallelMlpAdapter>(config, std::move(blocks), builder.take_parameters());
   }
   std::map<int64_t, CalBlock> blocks;
@@ -114,8 +116,8 @@ std::shared_ptr<Adapter> build_adapter(const AdapterConfig& config, const weight
   if (config.cal.position == weights::CalPosition::kRope) {
     if (config.cal.head_dim != backbone.head_dim) {
       fail(ErrorCode::kInvalidArgument,
-           "cal.position: rope uses the backbone's rotation and needs its head_dim of {}, not {}", backbone.head_dim,
-           config.cal.head_dim);
+           "cal.position: rope uses the backbone's rotation and needs its head_dim of {}, not {}",
+           backbone.head_dim, config.cal.head_dim);
     }
     frequencies = at::tensor(weights::inverse_frequencies(backbone), at::kFloat).to(device);
   }
@@ -154,7 +156,8 @@ at::Tensor initial_value(const std::string& name, const std::vector<int64_t>& sh
     const weights::TensorView* source = model.find(backbone_name(name, layer));
     if (source == nullptr || source->shape != shape) {
       fail(ErrorCode::kInvalidArgument,
-           "adapter.init: copy_backbone: {} [{}] has no equal in the backbone; leave the block's shapes as the backbone's",
+           "adapter.init: copy_backbone: {} [{}] has no equal in the backbone; leave the block's shapes as "
+           "the backbone's",
            name, fmt::join(shape, ", "));
     }
     return read_float(*source);
@@ -166,8 +169,9 @@ at::Tensor initial_value(const std::string& name, const std::vector<int64_t>& sh
 
 }  // namespace
 
-std::shared_ptr<Adapter> load_adapter(const weights::AdapterFolder& folder, const weights::ModelConfig& backbone,
-                                      at::ScalarType compute_dtype, at::Device device, AdapterUse use) {
+std::shared_ptr<Adapter> load_adapter(const weights::AdapterFolder& folder,
+                                      const weights::ModelConfig& backbone, at::ScalarType compute_dtype,
+                                      at::Device device, AdapterUse use) {
   return translate_torch_errors(fmt::format("loading adapter {}", folder.path.string()), [&] {
     const ValueSource source = [&](const std::string& name, const std::vector<int64_t>&) {
       const weights::TensorView* view = folder.weights->find(name);
@@ -179,8 +183,8 @@ std::shared_ptr<Adapter> load_adapter(const weights::AdapterFolder& folder, cons
 }
 
 std::shared_ptr<Adapter> create_adapter(const AdapterConfig& config, const weights::ModelSource& model,
-                                        const InitOptions& init, at::ScalarType compute_dtype, at::Device device,
-                                        AdapterUse use) {
+                                        const InitOptions& init, at::ScalarType compute_dtype,
+                                        at::Device device, AdapterUse use) {
   return translate_torch_errors("creating an adapter", [&] {
     const ValueSource source = [&](const std::string& name, const std::vector<int64_t>& shape) {
       return initial_value(name, shape, init, model);
@@ -198,10 +202,11 @@ AdapterTensors export_tensors(const Adapter& adapter, weights::DType dtype) {
     for (const AdapterParameter& parameter : adapter.parameters()) {
       const at::Tensor values = parameter.value().to(at::kCPU, type).contiguous();
       result.storage.push_back(values);
-      result.tensors.push_back({.name = parameter.name,
-                                .dtype = dtype,
-                                .shape = values.sizes().vec(),
-                                .data = {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()}});
+      result.tensors.push_back(
+          {.name = parameter.name,
+           .dtype = dtype,
+           .shape = values.sizes().vec(),
+           .data = {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()}});
     }
     return result;
   });

@@ -1,12 +1,12 @@
 #include "calyrex/model/attention.h"
 
-#include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/grad_mode.h>
-
 #include <cmath>
 #include <limits>
 #include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/grad_mode.h>
 
 #include "calyrex/base/error.h"
 
@@ -44,9 +44,7 @@ std::vector<SegmentRun> join_equal_segments(const std::vector<AttentionSegment>&
 
 /// Rows of a run as the library wants them: [count, heads, length, head_dim], a view.
 at::Tensor run_view(const at::Tensor& rows, int64_t begin, int64_t length, int64_t count) {
-  return rows.narrow(0, begin, length * count)
-      .unflatten(0, {count, length})
-      .transpose(1, 2);
+  return rows.narrow(0, begin, length * count).unflatten(0, {count, length}).transpose(1, 2);
 }
 
 struct RunViews {
@@ -109,8 +107,8 @@ at::Tensor forward_runs(const std::vector<SegmentRun>& runs, const at::Tensor& q
 
 class RaggedAttention : public torch::autograd::Function<RaggedAttention> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const std::vector<int64_t>& segments) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
+                            const at::Tensor& v, const std::vector<int64_t>& segments) {
     std::vector<at::Tensor> saved;
     at::Tensor out = forward_runs(join_equal_segments(unflatten(segments)), q, k, v, &saved);
     saved.insert(saved.end(), {q, k, v, out});
@@ -134,7 +132,8 @@ class RaggedAttention : public torch::autograd::Function<RaggedAttention> {
       const int64_t queries = run.first.query_end - run.first.query_begin;
       const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
           run_view(grad, run.first.query_begin, queries, run.count), views.q, views.k, views.v,
-          run_view(out, run.first.query_begin, queries, run.count), saved[n], /*dropout_p=*/0.0, run.first.causal);
+          run_view(out, run.first.query_begin, queries, run.count), saved[n], /*dropout_p=*/0.0,
+          run.first.causal);
       store_run(dq, run.first.query_begin, grad_q);
       add_run(dk, run.first.key_begin, grad_k);
       add_run(dv, run.first.key_begin, grad_v);
@@ -147,7 +146,8 @@ class RaggedAttention : public torch::autograd::Function<RaggedAttention> {
 at::Tensor attend_by_library(const AttentionPlan& plan, const at::Tensor& q, const at::Tensor& k,
                              const at::Tensor& v) {
   std::vector<int64_t> lengths;
-  for (const AttentionSegment& segment : plan.segments) lengths.push_back(segment.query_end - segment.query_begin);
+  for (const AttentionSegment& segment : plan.segments)
+    lengths.push_back(segment.query_end - segment.query_begin);
   const std::vector<at::Tensor> queries = q.split_with_sizes(lengths);
   std::vector<at::Tensor> results;
   for (size_t n = 0; n < plan.segments.size(); ++n) {
@@ -164,7 +164,8 @@ at::Tensor attend_by_library(const AttentionPlan& plan, const at::Tensor& q, con
 
 }  // namespace
 
-at::Tensor PlanAttention::attend(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+at::Tensor PlanAttention::attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
+                                 const at::Tensor& v) {
   CALYREX_CHECK(q.size(0) == plan_.num_queries && k.size(0) == plan_.num_keys,
                 "layer {}: {} queries and {} keys for a plan of {} and {}", layer, q.size(0), k.size(0),
                 plan_.num_queries, plan_.num_keys);
@@ -176,7 +177,8 @@ at::Tensor PlanAttention::attend(int64_t layer, const at::Tensor& q, const at::T
 at::Tensor attention_reference(const AttentionPlan& plan, const at::Tensor& q, const at::Tensor& k,
                                const at::Tensor& v) {
   const int64_t group = q.size(1) / k.size(1);
-  at::Tensor mask = at::full({plan.num_queries, plan.num_keys}, -std::numeric_limits<double>::infinity(), q.options());
+  at::Tensor mask =
+      at::full({plan.num_queries, plan.num_keys}, -std::numeric_limits<double>::infinity(), q.options());
   for (const AttentionSegment& segment : plan.segments) {
     for (int64_t query = segment.query_begin; query < segment.query_end; ++query) {
       const int64_t end =
@@ -184,7 +186,7 @@ at::Tensor attention_reference(const AttentionPlan& plan, const at::Tensor& q, c
       mask[query].slice(0, segment.key_begin, end).fill_(0.0);
     }
   }
-  const at::Tensor keys = k.repeat_interleave(group, 1).transpose(0, 1);    // [heads, keys, head_dim]
+  const at::Tensor keys = k.repeat_interleave(group, 1).transpose(0, 1);  // [heads, keys, head_dim]
   const at::Tensor values = v.repeat_interleave(group, 1).transpose(0, 1);
   const at::Tensor scores =
       at::matmul(q.transpose(0, 1), keys.transpose(1, 2)) / std::sqrt(static_cast<double>(q.size(2))) + mask;

@@ -1,17 +1,17 @@
-// Scaled dot-product attention over plans, and the interface that lets training, scoring and the paged engine share
-// one description of the network.
+// Scaled dot-product attention over plans, and the interface that lets training, scoring and the paged engine
+// share one description of the network.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
+
+#include <ATen/core/Tensor.h>
 
 #include "calyrex/model/attention_plan.h"
 
 namespace calyrex::model {
 
-/// How queries of one layer meet keys and values. `layer` is the backbone layer (self-attention), or the layer that
-/// a CAL block follows. Queries, keys and values are float32 or the compute dtype.
+/// How queries of one layer meet keys and values. `layer` is the backbone layer (self-attention), or the
+/// layer that a CAL block follows. Queries, keys and values are float32 or the compute dtype.
 class Attention {
  public:
   virtual ~Attention() = default;
@@ -20,8 +20,8 @@ class Attention {
   virtual at::Tensor attend(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) = 0;
 };
 
-/// Runs a plan with the library's fused forward and backward, segment by segment into preallocated tensors. Works
-/// under autograd. Scale is 1/sqrt(head_dim).
+/// Runs a plan with the library's fused forward and backward, segment by segment into preallocated tensors.
+/// Works under autograd. Scale is 1/sqrt(head_dim).
 class PlanAttention final : public Attention {
  public:
   explicit PlanAttention(AttentionPlan plan) : plan_(std::move(plan)) {}

@@ -5,13 +5,14 @@
 namespace calyrex::model {
 namespace {
 
-/// Adds one sequence's cross-attention. Span tokens attend to the gathered keys, causal; the tokens after the n-th span
-/// attend to all keys of the first n spans.
+/// Adds one sequence's cross-attention. Span tokens attend to the gathered keys, causal; the tokens after the
+/// n-th span attend to all keys of the first n spans.
 void add_sequence(const RaggedBatch::Sequence& sequence, bool exclusive, CalPlan& plan) {
   if (sequence.system_spans.empty()) return;
   const int64_t key_base = static_cast<int64_t>(plan.key_rows.size());
   for (const TokenSpan& span : sequence.system_spans) {
-    for (int64_t token = span.begin; token < span.end; ++token) plan.key_rows.push_back(sequence.begin + token);
+    for (int64_t token = span.begin; token < span.end; ++token)
+      plan.key_rows.push_back(sequence.begin + token);
   }
   const int64_t num_keys = static_cast<int64_t>(plan.key_rows.size()) - key_base;
 
@@ -25,7 +26,8 @@ void add_sequence(const RaggedBatch::Sequence& sequence, bool exclusive, CalPlan
                                        .causal = causal});
   };
 
-  // Exclusive: the n-th span token sees the n - 1 before it, so the first drops out and one key less is needed.
+  // Exclusive: the n-th span token sees the n - 1 before it, so the first drops out and one key less is
+  // needed.
   const int64_t skipped = exclusive ? 1 : 0;
   int64_t query_begin = static_cast<int64_t>(plan.query_rows.size());
   for (int64_t n = skipped; n < num_keys; ++n) {
@@ -40,7 +42,8 @@ void add_sequence(const RaggedBatch::Sequence& sequence, bool exclusive, CalPlan
     const int64_t gap_end =
         n + 1 < sequence.system_spans.size() ? sequence.system_spans[n + 1].begin : sequence.length;
     query_begin = static_cast<int64_t>(plan.query_rows.size());
-    for (int64_t token = span.end; token < gap_end; ++token) plan.query_rows.push_back(sequence.begin + token);
+    for (int64_t token = span.end; token < gap_end; ++token)
+      plan.query_rows.push_back(sequence.begin + token);
     add_segment(query_begin, seen_keys, /*causal=*/false);
   }
 }

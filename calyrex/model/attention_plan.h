@@ -1,10 +1,11 @@
-// Which query sees which key, as segments of rows instead of a mask (docs/architecture.md, "Attention plans").
+// Which query sees which key, as segments of rows instead of a mask (docs/architecture.md, "Attention
+// plans").
 #pragma once
-
-#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "calyrex/model/ragged_batch.h"
 #include "calyrex/weights/adapter_folder.h"
@@ -34,7 +35,8 @@ struct AttentionPlan {
 AttentionPlan self_attention_plan(const RaggedBatch& batch);
 
 /// Cross-attention to the system spans: query i sees key j if j lies in a span and j <= i (exclusive: j < i).
-/// Rows that see nothing are not in `query_rows`; the plan's query and key numbers index query_rows and key_rows.
+/// Rows that see nothing are not in `query_rows`; the plan's query and key numbers index query_rows and
+/// key_rows.
 struct CalPlan {
   AttentionPlan attention;
   std::vector<int64_t> query_rows;  // batch rows that see a span token, grouped by segment

@@ -7,7 +7,8 @@
 namespace calyrex::model {
 namespace {
 
-/// Bias, head norm and rotation of projected heads, each where the block has it. Plain ops: these are off by default.
+/// Bias, head norm and rotation of projected heads, each where the block has it. Plain ops: these are off by
+/// default.
 at::Tensor finish_heads(at::Tensor heads, const TrainedTensor& norm, double eps, const RopeTable& rope) {
   if (norm.defined()) heads = rms_norm_plain(heads, norm.leaf, eps);
   if (rope.defined()) heads = rotate_heads(heads, rope);
@@ -32,7 +33,8 @@ at::Tensor CalAdapter::attention_delta(int64_t layer, const CalBlock& block, con
   const double eps = shape.rms_norm_eps;
   const bool rotate = shape.position == weights::CalPosition::kRope;
 
-  const at::Tensor query_states = rms_norm(gather_rows(hidden, group.query_rows), block.attn_norm.leaf, eps, compute);
+  const at::Tensor query_states =
+      rms_norm(gather_rows(hidden, group.query_rows), block.attn_norm.leaf, eps, compute);
   at::Tensor q = trained_linear(query_states, block.q.leaf, block.q.compute).to(attention);
   if (block.q_bias.defined()) q = q + block.q_bias.leaf;
   const RopeTable query_rope = rotate ? rope_table(group.query_positions, inverse_frequencies_) : RopeTable{};
@@ -40,7 +42,8 @@ at::Tensor CalAdapter::attention_delta(int64_t layer, const CalBlock& block, con
 
   at::Tensor k, v;
   if (group.key_rows.defined()) {
-    const at::Tensor key_states = rms_norm(gather_rows(hidden, group.key_rows), block.attn_norm.leaf, eps, compute);
+    const at::Tensor key_states =
+        rms_norm(gather_rows(hidden, group.key_rows), block.attn_norm.leaf, eps, compute);
     at::Tensor kv = trained_linear(key_states, block.kv.leaf, block.kv.compute).to(attention);
     if (block.kv_bias.defined()) kv = kv + block.kv_bias.leaf;
     kv = kv.unflatten(1, {2, shape.num_kv_heads, shape.head_dim});

@@ -1,4 +1,5 @@
-// The CAL block: cross-attention from the whole sequence to the system-prompt span, then a gated MLP (PAPER, "The method").
+// The CAL block: cross-attention from the whole sequence to the system-prompt span, then a gated MLP (PAPER,
+// "The method").
 #pragma once
 
 #include <map>

@@ -12,12 +12,12 @@ namespace calyrex::model {
 
 /// One layer's weights: matrices in the compute dtype, products that share an input joined.
 struct DecoderLayerWeights {
-  at::Tensor input_norm;      // [hidden_size] float32
-  at::Tensor qkv;             // [(num_heads + 2 * num_kv_heads) * head_dim, hidden_size]
-  at::Tensor o;               // [hidden_size, num_heads * head_dim]
-  at::Tensor post_norm;       // [hidden_size] float32
-  at::Tensor gate_up;         // [2 * intermediate_size, hidden_size]
-  at::Tensor down;            // [hidden_size, intermediate_size]
+  at::Tensor input_norm;  // [hidden_size] float32
+  at::Tensor qkv;         // [(num_heads + 2 * num_kv_heads) * head_dim, hidden_size]
+  at::Tensor o;           // [hidden_size, num_heads * head_dim]
+  at::Tensor post_norm;   // [hidden_size] float32
+  at::Tensor gate_up;     // [2 * intermediate_size, hidden_size]
+  at::Tensor down;        // [hidden_size, intermediate_size]
   HeadsSpec heads;
 };
 
@@ -27,7 +27,8 @@ at::Tensor index_tensor(const std::vector<int64_t>& values, at::Device device) {
   return at::tensor(values, at::kLong).to(device);
 }
 
-DecoderLayerWeights load_layer(const WeightLoader& loader, const weights::ModelConfig& config, int64_t layer) {
+DecoderLayerWeights load_layer(const WeightLoader& loader, const weights::ModelConfig& config,
+                               int64_t layer) {
   const std::string prefix = fmt::format("model.layers.{}.", layer);
   const auto matrix = [&](std::vector<std::string> names) {
     for (std::string& name : names) name = prefix + name + ".weight";
@@ -143,7 +144,8 @@ at::Tensor Decoder::run_slots(int64_t layer, const at::Tensor& layer_input, at::
   return hidden;
 }
 
-at::Tensor Decoder::run_layers(at::Tensor hidden, int64_t begin, int64_t end, const ForwardContext& context) const {
+at::Tensor Decoder::run_layers(at::Tensor hidden, int64_t begin, int64_t end,
+                               const ForwardContext& context) const {
   for (int64_t layer = begin; layer < end; ++layer) {
     at::Tensor layer_input;
     for (const AdapterGroup& group : context.adapters) {
@@ -162,6 +164,8 @@ at::Tensor Decoder::final_norm(const at::Tensor& hidden) const {
   return rms_norm(hidden, final_norm_, config_.rms_norm_eps, dtype_);
 }
 
-at::Tensor Decoder::logits(const at::Tensor& normed) const { return frozen_linear(normed, head_).to(at::kFloat); }
+at::Tensor Decoder::logits(const at::Tensor& normed) const {
+  return frozen_linear(normed, head_).to(at::kFloat);
+}
 
 }  // namespace calyrex::model

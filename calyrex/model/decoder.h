@@ -1,12 +1,12 @@
 // The frozen backbone: one description of the network for training, scoring and serving.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "calyrex/model/adapter.h"
 #include "calyrex/model/attention.h"
@@ -18,9 +18,9 @@ namespace calyrex::model {
 
 /// What changes from one forward to the next.
 struct ForwardContext {
-  at::Tensor positions;                  // [num_tokens] int64
+  at::Tensor positions;  // [num_tokens] int64
   Attention* self_attention = nullptr;
-  std::vector<AdapterGroup> adapters;    // disjoint rows
+  std::vector<AdapterGroup> adapters;  // disjoint rows
   /// Called with the state after each layer and its slots; for analysis and tests.
   std::function<void(int64_t layer, const at::Tensor& hidden)> on_layer;
   /// Rotation of `positions`; computed by the first layer that runs.
@@ -43,8 +43,9 @@ class PlannedForward {
 
 struct DecoderLayerWeights;
 
-/// Llama, Mistral, Qwen2 and Qwen3 decoders. Weights never change and never require grad. The residual stream, norms
-/// and logits are float32; products run in the compute dtype. Thread-compatible: one caller at a time.
+/// Llama, Mistral, Qwen2 and Qwen3 decoders. Weights never change and never require grad. The residual
+/// stream, norms and logits are float32; products run in the compute dtype. Thread-compatible: one caller at
+/// a time.
 class Decoder {
  public:
   static std::shared_ptr<const Decoder> load(const weights::ModelSource& source, at::ScalarType compute_dtype,
@@ -59,10 +60,11 @@ class Decoder {
   /// token_ids [num_tokens] -> [num_tokens, hidden_size] float32.
   at::Tensor embed(const at::Tensor& token_ids) const;
 
-  /// Runs layers [begin, end) with their slots. Without autograd `hidden` is consumed (changed in place). Autograd is
-  /// followed when grad mode is on and `hidden` or an adapter requires grad.
+  /// Runs layers [begin, end) with their slots. Without autograd `hidden` is consumed (changed in place).
+  /// Autograd is followed when grad mode is on and `hidden` or an adapter requires grad.
   at::Tensor run_layers(at::Tensor hidden, int64_t begin, int64_t end, const ForwardContext& context) const;
-  /// One layer without its slots, and the slots alone: for the boundary between the frozen prefix and the trained tail.
+  /// One layer without its slots, and the slots alone: for the boundary between the frozen prefix and the
+  /// trained tail.
   at::Tensor run_layer(at::Tensor hidden, int64_t layer, const ForwardContext& context) const;
   at::Tensor run_slots(int64_t layer, const at::Tensor& layer_input, at::Tensor hidden,
                        const ForwardContext& context) const;
@@ -80,9 +82,9 @@ class Decoder {
   weights::ModelConfig config_;
   at::ScalarType dtype_;
   at::Device device_;
-  at::Tensor embedding_;   // [vocab_size, hidden_size]
-  at::Tensor head_;        // [vocab_size, hidden_size]
-  at::Tensor final_norm_;  // [hidden_size] float32
+  at::Tensor embedding_;            // [vocab_size, hidden_size]
+  at::Tensor head_;                 // [vocab_size, hidden_size]
+  at::Tensor final_norm_;           // [hidden_size] float32
   at::Tensor inverse_frequencies_;  // [head_dim / 2] float32
   std::vector<DecoderLayerWeights> layers_;
 };

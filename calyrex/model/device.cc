@@ -1,15 +1,16 @@
 #include "calyrex/model/device.h"
 
+#include <new>
+
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <c10/util/Exception.h>
 
-#include <new>
-
 namespace calyrex::model {
 namespace {
 
-/// Whether bfloat16 products are native here and right: a product with float32 sums must agree to bfloat16's rounding.
+/// Whether bfloat16 products are native here and right: a product with float32 sums must agree to bfloat16's
+/// rounding.
 bool bfloat16_works(at::Device device) {
   if (device.is_cpu() && at::get_cpu_capability() != "AVX512") return false;
   constexpr int64_t kRows = 48, kInner = 256, kColumns = 64;
@@ -34,7 +35,8 @@ at::Device resolve_device(const std::string& name) {
   }
   if (name != "cpu" && !has_cuda) {
     fail(ErrorCode::kUnsupported,
-         "device '{}': this libtorch or this machine has no CUDA; build with CALYREX_TORCH_ROOT set to a CUDA torch",
+         "device '{}': this libtorch or this machine has no CUDA; build with CALYREX_TORCH_ROOT set to a "
+         "CUDA torch",
          name);
   }
   try {

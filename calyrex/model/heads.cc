@@ -27,7 +27,8 @@ kernels::QkvTransform kernel_transform(const HeadsSpec& spec, const at::Tensor& 
           .sin = optional_values(sin)};
 }
 
-Heads split_on_cpu(const at::Tensor& packed, const HeadsSpec& spec, const RopeTable& rope, at::ScalarType out_dtype) {
+Heads split_on_cpu(const at::Tensor& packed, const HeadsSpec& spec, const RopeTable& rope,
+                   at::ScalarType out_dtype) {
   const int64_t rows = packed.size(0);
   const auto options = packed.options().dtype(out_dtype);
   Heads heads{.q = at::empty({rows, spec.num_heads, spec.head_dim}, options),
@@ -91,15 +92,19 @@ class SplitHeads : public torch::autograd::Function<SplitHeads> {
 };
 
 /// The same by plain ops, for other devices.
-Heads split_plain(const at::Tensor& packed, const HeadsSpec& spec, const RopeTable& rope, at::ScalarType out_dtype) {
+Heads split_plain(const at::Tensor& packed, const HeadsSpec& spec, const RopeTable& rope,
+                  at::ScalarType out_dtype) {
   at::Tensor all = packed.to(at::kFloat);
   if (spec.bias.defined()) all = all + spec.bias;
   const std::vector<at::Tensor> parts =
-      all.unflatten(1, {-1, spec.head_dim}).split_with_sizes({spec.num_heads, spec.num_kv_heads, spec.num_kv_heads}, 1);
+      all.unflatten(1, {-1, spec.head_dim})
+          .split_with_sizes({spec.num_heads, spec.num_kv_heads, spec.num_kv_heads}, 1);
   at::Tensor q = parts[0], k = parts[1];
   if (spec.q_norm.defined()) q = rms_norm_plain(q, spec.q_norm, spec.norm_eps);
   if (spec.k_norm.defined()) k = rms_norm_plain(k, spec.k_norm, spec.norm_eps);
-  return {.q = rotate_heads(q, rope).to(out_dtype), .k = rotate_heads(k, rope).to(out_dtype), .v = parts[2].to(out_dtype)};
+  return {.q = rotate_heads(q, rope).to(out_dtype),
+          .k = rotate_heads(k, rope).to(out_dtype),
+          .v = parts[2].to(out_dtype)};
 }
 
 }  // namespace
@@ -115,7 +120,8 @@ at::Tensor rotate_heads(const at::Tensor& heads, const RopeTable& rope) {
   return at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
 }
 
-Heads split_heads(const at::Tensor& packed, const HeadsSpec& spec, const RopeTable& rope, at::ScalarType out_dtype) {
+Heads split_heads(const at::Tensor& packed, const HeadsSpec& spec, const RopeTable& rope,
+                  at::ScalarType out_dtype) {
   if (!packed.is_cpu()) return split_plain(packed, spec, rope, out_dtype);
   if (!at::GradMode::is_enabled()) return split_on_cpu(packed, spec, rope, out_dtype);
   const variable_list heads = SplitHeads::apply(packed, spec, rope, out_dtype);

@@ -1,9 +1,9 @@
 // From CPU tensors to the raw pointers that kernels take.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <type_traits>
+
+#include <ATen/core/Tensor.h>
 
 #include "calyrex/base/error.h"
 #include "calyrex/kernels/bfloat16.h"

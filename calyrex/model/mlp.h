@@ -5,7 +5,8 @@
 
 namespace calyrex::model {
 
-/// A trained matrix or vector: the float32 leaf and its copy in the compute dtype (the same tensor where they agree).
+/// A trained matrix or vector: the float32 leaf and its copy in the compute dtype (the same tensor where they
+/// agree).
 struct TrainedTensor {
   at::Tensor leaf;
   at::Tensor compute;
@@ -20,7 +21,8 @@ struct GatedMlp {
   TrainedTensor down;     // [hidden_size, intermediate_size]
   double norm_eps = 1e-5;
 
-  /// x [rows, hidden_size] float32 -> what the residual stream gains, [rows, hidden_size] in the compute dtype.
+  /// x [rows, hidden_size] float32 -> what the residual stream gains, [rows, hidden_size] in the compute
+  /// dtype.
   at::Tensor forward(const at::Tensor& x) const;
 };
 

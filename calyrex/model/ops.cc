@@ -1,11 +1,11 @@
 #include "calyrex/model/ops.h"
 
+#include <cstring>
+
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/grad_mode.h>
-
-#include <cstring>
 
 #include "calyrex/base/error.h"
 #include "calyrex/kernels/elementwise.h"
@@ -19,19 +19,20 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-at::Tensor rms_norm_forward(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType out_dtype) {
+at::Tensor rms_norm_forward(const at::Tensor& x, const at::Tensor& weight, double eps,
+                            at::ScalarType out_dtype) {
   at::Tensor out = at::empty(x.sizes(), x.options().dtype(out_dtype));
   visit_values(out, [&](auto* values) {
-    kernels::rms_norm(const_values<float>(x), const_values<float>(weight), static_cast<float>(eps), x.size(0), x.size(1),
-                      values);
+    kernels::rms_norm(const_values<float>(x), const_values<float>(weight), static_cast<float>(eps), x.size(0),
+                      x.size(1), values);
   });
   return out;
 }
 
 class RmsNorm : public Function<RmsNorm> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight, double eps,
-                            at::ScalarType out_dtype) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            double eps, at::ScalarType out_dtype) {
     context->save_for_backward({x, weight});
     context->saved_data["eps"] = eps;
     context->saved_data["weight_grad"] = weight.requires_grad();
@@ -84,7 +85,8 @@ class TrainedLinear : public Function<TrainedLinear> {
   }
 };
 
-/// Calls `row_function(i, rows[i])` for every listed row, in parallel; without a list, for each of `count` rows.
+/// Calls `row_function(i, rows[i])` for every listed row, in parallel; without a list, for each of `count`
+/// rows.
 template <typename RowFunction>
 void for_each_row(const at::Tensor& rows, int64_t count, const RowFunction& row_function) {
   constexpr int64_t kGrain = 16;
@@ -143,20 +145,26 @@ void add_rows_in_place(at::Tensor& x, const at::Tensor& rows, const at::Tensor& 
     for_each_row(rows, delta.size(0), [&](int64_t n, int64_t row) {
       float* to = target + row * width;
       const auto* from = values + n * width;
-      for (int64_t column = 0; column < width; ++column) to[column] += factor * kernels::to_float(from[column]);
+      for (int64_t column = 0; column < width; ++column)
+        to[column] += factor * kernels::to_float(from[column]);
     });
   });
 }
 
+/// Row indices as an argument of an autograd function, which takes no undefined tensors.
+struct Rows {
+  at::Tensor index;  // undefined = all
+};
+
 class AddToRows : public Function<AddToRows> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& rows,
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Rows& rows,
                             const at::Tensor& delta, double scale) {
-    context->save_for_backward({rows});
+    context->save_for_backward({rows.index});
     context->saved_data["scale"] = scale;
     context->saved_data["dtype"] = delta.scalar_type();
     at::Tensor out = x.clone();
-    add_rows_in_place(out, rows, delta, scale);
+    add_rows_in_place(out, rows.index, delta, scale);
     return out;
   }
 
@@ -225,8 +233,8 @@ at::Tensor add_rms_norm_(at::Tensor& x, const at::Tensor& delta, const at::Tenso
   at::Tensor out = at::empty(x.sizes(), x.options().dtype(out_dtype));
   visit_values(delta, [&](const auto* from) {
     visit_values(out, [&](auto* to) {
-      kernels::add_rms_norm(x.mutable_data_ptr<float>(), from, const_values<float>(weight), static_cast<float>(eps),
-                            x.size(0), x.size(1), to);
+      kernels::add_rms_norm(x.mutable_data_ptr<float>(), from, const_values<float>(weight),
+                            static_cast<float>(eps), x.size(0), x.size(1), to);
     });
   });
   return out;
@@ -247,7 +255,7 @@ at::Tensor add_to_rows(at::Tensor x, const at::Tensor& rows, const at::Tensor& d
     const at::Tensor scaled = delta.to(at::kFloat) * scale;
     return rows.defined() ? x.index_add(0, rows, scaled) : x + scaled;
   }
-  if (at::GradMode::is_enabled()) return AddToRows::apply(x, rows, delta, scale);
+  if (at::GradMode::is_enabled()) return AddToRows::apply(x, Rows{rows}, delta, scale);
   add_rows_in_place(x, rows, delta, scale);
   return x;
 }

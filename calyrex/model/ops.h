@@ -1,32 +1,35 @@
-// The network's operations on tensors. On the CPU each runs as one fused kernel with its own backward; on other
-// devices as plain ATen ops, which are also the oracle of the tests. Without autograd some change their input in place.
+// The network's operations on tensors. On the CPU each runs as one fused kernel with its own backward; on
+// other devices as plain ATen ops, which are also the oracle of the tests. Without autograd some change their
+// input in place.
 #pragma once
-
-#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <optional>
+
+#include <ATen/core/Tensor.h>
 
 namespace calyrex::model {
 
 /// Dtype in which attention runs: float32 on the CPU (faster there than bfloat16), else the compute dtype.
 at::ScalarType attention_dtype(at::ScalarType compute_dtype, at::Device device);
 
-/// RMSNorm (Zhang and Sennrich, 2019): x [rows, dim] float32, weight [dim] float32 -> [rows, dim] in `out_dtype`.
+/// RMSNorm (Zhang and Sennrich, 2019): x [rows, dim] float32, weight [dim] float32 -> [rows, dim] in
+/// `out_dtype`.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType out_dtype);
 
 /// x + delta, then its RMSNorm. `x` is changed in place; never under autograd.
 at::Tensor add_rms_norm_(at::Tensor& x, const at::Tensor& delta, const at::Tensor& weight, double eps,
                          at::ScalarType out_dtype);
 
-/// x [rows, in] times weight [out, in] transposed, both in the compute dtype. No gradient flows to the weight.
+/// x [rows, in] times weight [out, in] transposed, both in the compute dtype. No gradient flows to the
+/// weight.
 at::Tensor frozen_linear(const at::Tensor& x, const at::Tensor& weight);
 
 /// The same with a trained weight: products use `compute`, the gradient goes to the float32 `leaf`.
 at::Tensor trained_linear(const at::Tensor& x, const at::Tensor& leaf, const at::Tensor& compute);
 
-/// x + scale * delta: x [rows, dim] float32, delta of the same shape in float32 or the compute dtype. In place
-/// without autograd.
+/// x + scale * delta: x [rows, dim] float32, delta of the same shape in float32 or the compute dtype. In
+/// place without autograd.
 at::Tensor add_scaled(at::Tensor x, const at::Tensor& delta, double scale);
 
 /// add_scaled on some rows: x[rows[i]] += scale * delta[i]; rows are distinct. `rows` undefined = all.
@@ -63,9 +66,10 @@ struct Heads {
   at::Tensor q, k, v;
 };
 
-/// packed [rows, (num_heads + 2 * num_kv_heads) * head_dim] (q, k, v) -> heads in `out_dtype`, with bias, head norms and
-/// rotation (halves convention of Hugging Face). Gradient flows to `packed` alone.
-Heads split_heads(const at::Tensor& packed, const HeadsSpec& spec, const RopeTable& rope, at::ScalarType out_dtype);
+/// packed [rows, (num_heads + 2 * num_kv_heads) * head_dim] (q, k, v) -> heads in `out_dtype`, with bias,
+/// head norms and rotation (halves convention of Hugging Face). Gradient flows to `packed` alone.
+Heads split_heads(const at::Tensor& packed, const HeadsSpec& spec, const RopeTable& rope,
+                  at::ScalarType out_dtype);
 
 /// Rotates heads [rows, heads, head_dim] by plain ATen ops; differentiable.
 at::Tensor rotate_heads(const at::Tensor& heads, const RopeTable& rope);

@@ -20,7 +20,8 @@ void check_spans(const SequenceInput& sequence) {
 
 RaggedBatch pack(std::span<const SequenceInput> sequences, int64_t vocab_size, at::Device device) {
   int64_t num_tokens = 0;
-  for (const SequenceInput& sequence : sequences) num_tokens += static_cast<int64_t>(sequence.token_ids.size());
+  for (const SequenceInput& sequence : sequences)
+    num_tokens += static_cast<int64_t>(sequence.token_ids.size());
   RaggedBatch batch;
   batch.token_ids = at::empty({num_tokens}, at::kLong);
   batch.positions = at::empty({num_tokens}, at::kLong);
@@ -34,7 +35,8 @@ RaggedBatch pack(std::span<const SequenceInput> sequences, int64_t vocab_size, a
     for (int64_t n = 0; n < length; ++n, ++row) {
       const TokenId id = sequence.token_ids[static_cast<size_t>(n)];
       if (id < 0 || id >= vocab_size) {
-        fail(ErrorCode::kInvalidArgument, "token id {} is outside the model's vocabulary of {}", id, vocab_size);
+        fail(ErrorCode::kInvalidArgument, "token id {} is outside the model's vocabulary of {}", id,
+             vocab_size);
       }
       ids[row] = id;
       positions[row] = sequence.first_position + n;

@@ -1,17 +1,18 @@
 // A batch without padding: the concatenation of its sequences.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "calyrex/base/token.h"
 
 namespace calyrex::model {
 
-/// One sequence to pack. `first_position` is the position of its first token (0 unless it continues a cached prefix).
+/// One sequence to pack. `first_position` is the position of its first token (0 unless it continues a cached
+/// prefix).
 struct SequenceInput {
   std::vector<TokenId> token_ids;
   TokenSpans system_spans;  // token positions within token_ids

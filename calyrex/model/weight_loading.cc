@@ -8,7 +8,8 @@
 namespace calyrex::model {
 namespace {
 
-/// Rows that one thread widens before they are stored in the compute dtype: small enough to stay in its cache.
+/// Rows that one thread widens before they are stored in the compute dtype: small enough to stay in its
+/// cache.
 constexpr int64_t kChunkValues = 1 << 15;
 
 /// Reads all rows of a view into `target` [rows, columns], in parallel.
@@ -23,8 +24,8 @@ void read_rows(const weights::TensorView& view, at::Tensor target) {
       const int64_t first = n * chunk;
       const int64_t last = std::min(rows, first + chunk);
       at::Tensor part = scratch.narrow(0, 0, last - first);
-      weights::read_rows_as_float(view, first, last,
-                                  std::span(part.mutable_data_ptr<float>(), static_cast<size_t>(part.numel())));
+      weights::read_rows_as_float(
+          view, first, last, std::span(part.mutable_data_ptr<float>(), static_cast<size_t>(part.numel())));
       target.narrow(0, first, last - first).copy_(part);
     }
   });
@@ -59,8 +60,9 @@ at::Tensor WeightLoader::vector(const std::vector<std::string>& names) const {
 
 at::Tensor read_float(const weights::TensorView& view) {
   at::Tensor values = at::empty(view.shape, at::kFloat);
-  weights::read_rows_as_float(view, 0, view.shape.size() > 1 ? view.shape.front() : 1,
-                              std::span(values.mutable_data_ptr<float>(), static_cast<size_t>(values.numel())));
+  weights::read_rows_as_float(
+      view, 0, view.shape.size() > 1 ? view.shape.front() : 1,
+      std::span(values.mutable_data_ptr<float>(), static_cast<size_t>(values.numel())));
   return values;
 }
 

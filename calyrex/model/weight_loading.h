@@ -1,10 +1,10 @@
 // Tensors of a backbone onto the device, dequantised and joined.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "calyrex/weights/model_source.h"
 

@@ -1,0 +1,72 @@
+#include "calyrex/model/attention_plan.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "calyrex/base/error.h"
+
+namespace calyrex::model {
+namespace {
+
+using testing::ElementsAre;
+using weights::SelfInclusion;
+
+RaggedBatch batch_of(std::vector<SequenceInput> sequences) {
+  return pack(sequences, /*vocab_size=*/100, at::kCPU);
+}
+
+SequenceInput sequence(int64_t length, TokenSpans spans) {
+  return {.token_ids = std::vector<TokenId>(static_cast<size_t>(length), 1),
+          .system_spans = std::move(spans)};
+}
+
+TEST(AttentionPlan, SelfAttentionIsOneCausalSegmentASequence) {
+  const AttentionPlan plan = self_attention_plan(batch_of({sequence(3, {}), sequence(2, {})}));
+  EXPECT_THAT(plan.segments,
+              ElementsAre(AttentionSegment{0, 3, 0, 3, true}, AttentionSegment{3, 5, 3, 5, true}));
+}
+
+TEST(AttentionPlan, ThreeZonesOfOneSpan) {
+  const CalPlan plan = cal_plan(batch_of({sequence(6, {{1, 3}})}), SelfInclusion::kInclusive);
+  EXPECT_THAT(plan.key_rows, ElementsAre(1, 2));
+  EXPECT_THAT(plan.query_rows, ElementsAre(1, 2, 3, 4, 5));  // row 0 sees nothing
+  EXPECT_THAT(plan.attention.segments,
+              ElementsAre(AttentionSegment{0, 2, 0, 2, true}, AttentionSegment{2, 5, 0, 2, false}));
+}
+
+TEST(AttentionPlan, ExclusiveShiftsTheSpanByOne) {
+  const CalPlan plan = cal_plan(batch_of({sequence(5, {{1, 4}})}), SelfInclusion::kExclusive);
+  EXPECT_THAT(plan.key_rows, ElementsAre(1, 2, 3));
+  EXPECT_THAT(plan.query_rows, ElementsAre(2, 3, 4));
+  EXPECT_THAT(plan.attention.segments,
+              ElementsAre(AttentionSegment{0, 2, 0, 2, true}, AttentionSegment{2, 3, 0, 3, false}));
+}
+
+TEST(AttentionPlan, SeveralSpansAreGathered) {
+  const CalPlan plan = cal_plan(batch_of({sequence(8, {{0, 2}, {4, 5}})}), SelfInclusion::kInclusive);
+  EXPECT_THAT(plan.key_rows, ElementsAre(0, 1, 4));
+  EXPECT_THAT(plan.query_rows, ElementsAre(0, 1, 4, 2, 3, 5, 6, 7));
+  EXPECT_THAT(plan.attention.segments,
+              ElementsAre(AttentionSegment{0, 3, 0, 3, true}, AttentionSegment{3, 5, 0, 2, false},
+                          AttentionSegment{5, 8, 0, 3, false}));
+}
+
+TEST(AttentionPlan, NoSpanNoPlan) {
+  EXPECT_TRUE(cal_plan(batch_of({sequence(4, {})}), SelfInclusion::kInclusive).empty());
+}
+
+TEST(AttentionPlan, SpanAtTheEnd) {
+  const CalPlan plan =
+      cal_plan(batch_of({sequence(2, {}), sequence(3, {{2, 3}})}), SelfInclusion::kInclusive);
+  EXPECT_THAT(plan.attention.segments, ElementsAre(AttentionSegment{0, 1, 0, 1, true}));
+  EXPECT_THAT(plan.query_rows, ElementsAre(4));
+}
+
+TEST(RaggedBatch, RefusesIdsOutsideTheVocabulary) {
+  EXPECT_THROW(pack(std::vector<SequenceInput>{{.token_ids = {100}}}, 100, at::kCPU), Error);
+  EXPECT_THROW(pack(std::vector<SequenceInput>{{.token_ids = {-1}}}, 100, at::kCPU), Error);
+}
+
+}  // namespace
+}  // namespace calyrex::model
