@@ -52,7 +52,7 @@ Counts count_rows(const std::vector<RuleRow>& rows, const std::vector<Verdict>& 
 Json measures_to_json(const Measures& measures) {
   Json json = Json::object();
   json["joint"] = estimate_to_json(measures.joint);
-  json["rule"] = estimate_to_json(measures.rule);
+  json["rule_kept"] = estimate_to_json(measures.rule);
   json["content"] = estimate_to_json(measures.content);
   return json;
 }

@@ -44,6 +44,7 @@ std::string state_rule(std::string_view wording, const RuleCase& rule_case) {
 RuleCase plain_case(const Question& question) {
   return {.params = Json::object(),
           .slots = {},
+          .question = question.id,
           .user = question.prompt,
           .answer = question.plain,
           .plain = question.plain,

@@ -30,6 +30,7 @@ struct Wordings {
 struct RuleCase {
   Json params = Json::object();
   std::vector<std::pair<std::string, std::string>> slots;
+  std::string question;  // id of what is asked
   std::string user;
   std::string answer;  // keeps the rule and holds the content
   std::string plain;   // what a model without the rule says; breaks it

@@ -59,7 +59,7 @@ RuleRow draw_rule_row(const RowPlan& plan, Split split, RandomStream& random) {
               .sort = plan.sort,
               .rule = std::string(rule.name),
               .wording = fmt::format("{}/{}/{}", rule.name, split_name(split), wording),
-              .question = question.id,
+              .question = drawn.question,
               .system = system_text(state_rule(wordings[wording], drawn), split, random),
               .user = drawn.user,
               .answer = drawn.answer,

@@ -14,4 +14,7 @@ const std::vector<std::string_view>& persona_texts(Split split);
 /// What users say to get rid of a rule; other ones for each split.
 const std::vector<std::string_view>& overrule_texts(Split split);
 
+/// How users ask for a secret code; other ones for each split.
+const std::vector<std::string_view>& secret_requests(Split split);
+
 }  // namespace calyrex::data

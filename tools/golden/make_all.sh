@@ -10,6 +10,7 @@ export OMP_NUM_THREADS=1
 rm -rf "$golden/models" "$golden/model"
 "$python" "$here/make_tiny_models.py" "$golden/models"
 "$python" "$here/make_model_goldens.py" "$golden/models" "$golden/model"
+"$python" "$here/make_data_statistics.py"
 
 backbone="$here/../../.deps/models/SmolLM2-135M-Instruct.Q4_1.gguf"
 if [[ -f "$backbone" ]]; then
