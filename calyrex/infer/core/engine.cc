@@ -146,10 +146,9 @@ lm::ScoreRequest Engine::tokenize(const lm::ScoreRequest& request) const {
 lm::AdapterInfo Engine::load_adapter(const std::string& name, const std::filesystem::path& path) {
   if (name.empty()) fail(ErrorCode::kInvalidArgument, "an adapter needs a name");
   const std::lock_guard loading(loading_mutex_);
-  const weights::AdapterFolder folder = weights::open_adapter(path);
   const auto mismatch =
       options_.allow_base_mismatch ? weights::BaseMismatch::kAllow : weights::BaseMismatch::kReject;
-  with_context(path.string(), [&] { weights::check_adapter_fits(folder.config, *model_, mismatch); });
+  const weights::AdapterFolder folder = weights::open_adapter(path, *model_, mismatch);
 
   std::shared_ptr<const ServedAdapter> served;
   {
