@@ -287,34 +287,6 @@ TEST(ModelSource, SplitPartsThatDoNotBelongTogether) {
                [&] { open_model(first); });
 }
 
-/// The smallest GGUF model: one layer, one head of two values.
-test::GgufBuilder tiny_gguf() {
-  test::GgufBuilder file;
-  file.add_string("general.architecture", "llama");
-  file.add_u32("llama.embedding_length", 2);
-  file.add_u32("llama.block_count", 1);
-  file.add_u32("llama.context_length", 8);
-  file.add_u32("llama.feed_forward_length", 2);
-  file.add_u32("llama.attention.head_count", 1);
-  file.add_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
-  file.add_string("tokenizer.ggml.model", "gpt2");
-  file.add_strings("tokenizer.ggml.tokens", {"a", "b"});
-  const auto matrix = [&](std::string name) {
-    file.tensors.push_back({.name = std::move(name), .dimensions = {2, 2}, .data = std::string(16, '\0')});
-  };
-  const auto vector = [&](std::string name) {
-    file.tensors.push_back({.name = std::move(name), .dimensions = {2}, .data = std::string(8, '\0')});
-  };
-  matrix("token_embd.weight");
-  vector("output_norm.weight");
-  vector("blk.0.attn_norm.weight");
-  vector("blk.0.ffn_norm.weight");
-  for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}) {
-    matrix(fmt::format("blk.0.{}.weight", name));
-  }
-  return file;
-}
-
 struct GgufCase {
   const char* name;
   std::function<void(test::GgufBuilder&)> change;
@@ -326,7 +298,7 @@ class RejectedGguf : public testing::TestWithParam<GgufCase> {};
 
 TEST_P(RejectedGguf, NamesTheKeyOrTensor) {
   const TempFolder folder;
-  test::GgufBuilder file = tiny_gguf();
+  test::GgufBuilder file = test::tiny_gguf();
   GetParam().change(file);
   test::write_bytes(folder / "a.gguf", file.bytes());
   expect_error(GetParam().code, GetParam().message, [&] { open_model((folder / "a.gguf").string()); });
@@ -413,7 +385,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(RejectedGguf, OtherArchitecture) {
   const TempFolder folder;
-  std::string bytes = tiny_gguf().bytes();
+  std::string bytes = test::tiny_gguf().bytes();
   bytes.replace(bytes.find("llama"), 5, "gemma");
   test::write_bytes(folder / "a.gguf", bytes);
   expect_error(ErrorCode::kUnsupported,
@@ -423,7 +395,7 @@ TEST(RejectedGguf, OtherArchitecture) {
 
 TEST(ModelSource, SmallestGgufAndLinearRope) {
   const TempFolder folder;
-  Builder file = tiny_gguf();
+  Builder file = test::tiny_gguf();
   file.add_f32("llama.rope.scaling.factor", 4.0f);
   test::write_bytes(folder / "a.gguf", file.bytes());
   const auto model = open_model((folder / "a.gguf").string());

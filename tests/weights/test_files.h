@@ -137,6 +137,34 @@ class GgufBuilder {
   uint64_t entries_added_ = 0;
 };
 
+/// The smallest GGUF model: one layer, one head of two values.
+inline GgufBuilder tiny_gguf() {
+  GgufBuilder file;
+  file.add_string("general.architecture", "llama");
+  file.add_u32("llama.embedding_length", 2);
+  file.add_u32("llama.block_count", 1);
+  file.add_u32("llama.context_length", 8);
+  file.add_u32("llama.feed_forward_length", 2);
+  file.add_u32("llama.attention.head_count", 1);
+  file.add_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+  file.add_string("tokenizer.ggml.model", "gpt2");
+  file.add_strings("tokenizer.ggml.tokens", {"a", "b"});
+  const auto matrix = [&](std::string name) {
+    file.tensors.push_back({.name = std::move(name), .dimensions = {2, 2}, .data = std::string(16, '\0')});
+  };
+  const auto vector = [&](std::string name) {
+    file.tensors.push_back({.name = std::move(name), .dimensions = {2}, .data = std::string(8, '\0')});
+  };
+  matrix("token_embd.weight");
+  vector("output_norm.weight");
+  vector("blk.0.attn_norm.weight");
+  vector("blk.0.ffn_norm.weight");
+  for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}) {
+    matrix(fmt::format("blk.0.{}.weight", name));
+  }
+  return file;
+}
+
 /// Runs `function` and expects an Error of that code whose text contains `part` and is one line.
 template <typename Function>
 void expect_error(ErrorCode code, std::string_view part, Function&& function) {
