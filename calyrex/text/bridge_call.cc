@@ -20,9 +20,9 @@ ErrorCode error_code(CalyrexStatus status) {
 
 }  // namespace
 
-void check_bridge(CalyrexStatus status, std::string_view message, std::string_view what) {
+void check_bridge(CalyrexStatus status, const BridgeBytes& message, std::string_view what) {
   if (status == CALYREX_OK) return;
-  fail(error_code(status), "{}: {}", what, message);
+  fail(error_code(status), "{}: {}", what, message.view());
 }
 
 }  // namespace calyrex::text

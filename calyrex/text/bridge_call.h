@@ -29,6 +29,6 @@ inline CalyrexView bridge_view(std::string_view text) {
 }
 
 /// Throws the Error of a failed status: "<what>: <message>". Returns for CALYREX_OK.
-void check_bridge(CalyrexStatus status, std::string_view message, std::string_view what);
+void check_bridge(CalyrexStatus status, const BridgeBytes& message, std::string_view what);
 
 }  // namespace calyrex::text

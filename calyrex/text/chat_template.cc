@@ -18,7 +18,7 @@ ChatTemplate::ChatTemplate(std::string source, std::string name)
     : source_(std::move(source)), name_("chat template of " + std::move(name)) {
   auto handle = std::make_shared<Handle>();
   BridgeBytes error;
-  check_bridge(calyrex_template_compile(bridge_view(source_), &handle->raw, error.out()), error.view(),
+  check_bridge(calyrex_template_compile(bridge_view(source_), &handle->raw, error.out()), error,
                name_);
   handle_ = std::move(handle);
 }
@@ -37,7 +37,7 @@ std::vector<Rendering> ChatTemplate::render(const std::vector<TemplateChat>& cha
   BridgeBytes response, error;
   const auto status =
       calyrex_template_render(handle_->raw, bridge_view(to_json_line(request)), response.out(), error.out());
-  check_bridge(status, error.view(), name_);
+  check_bridge(status, error, name_);
   std::vector<Rendering> renderings;
   for (Json& item : Json::parse(response.view())) {
     Rendering& rendering = renderings.emplace_back();

@@ -114,7 +114,7 @@ Handle load_json(const weights::TokenizerSource& source) {
   BridgeBytes error;
   const auto status =
       calyrex_tokenizer_from_json(bridge_view(json), bridge_view(extra), &handle, error.out());
-  check_bridge(status, error.view(), source.tokenizer_json->string());
+  check_bridge(status, error, source.tokenizer_json->string());
   return Handle(handle);
 }
 
@@ -148,7 +148,7 @@ Handle load_gguf(const weights::GgufTokenizer& gguf, const std::string& name) {
   description.space_prefix = gguf.add_space_prefix.value_or(true) ? 1 : 0;
   CalyrexTokenizer* handle = nullptr;
   BridgeBytes error;
-  check_bridge(calyrex_tokenizer_from_gguf(&description, &handle, error.out()), error.view(), name);
+  check_bridge(calyrex_tokenizer_from_gguf(&description, &handle, error.out()), error, name);
   return Handle(handle);
 }
 
@@ -157,7 +157,7 @@ class BridgeTokenizer final : public Tokenizer {
   BridgeTokenizer(Handle handle, NamedTokens special)
       : handle_(std::move(handle)), special_(std::move(special)) {
     BridgeBytes json, error;
-    check_bridge(calyrex_tokenizer_describe(handle_.get(), json.out(), error.out()), error.view(),
+    check_bridge(calyrex_tokenizer_describe(handle_.get(), json.out(), error.out()), error,
                  "tokenizer");
     const Json description = parse_json(json.view(), "tokenizer");
     vocab_size_ = description["vocab_size"].get<int64_t>();
@@ -190,7 +190,7 @@ class BridgeTokenizer final : public Tokenizer {
     BridgeBytes error;
     const auto status = calyrex_tokenizer_encode(handle_.get(), bridge_view(text), allowed.data(),
                                                  allowed.size(), &raw, error.out());
-    check_bridge(status, error.view(), "tokenizer");
+    check_bridge(status, error, "tokenizer");
     Encoding encoding;
     encoding.ids.assign(raw.ids, raw.ids + raw.size);
     encoding.byte_begin.assign(raw.begin, raw.begin + raw.size);
@@ -204,7 +204,7 @@ class BridgeTokenizer final : public Tokenizer {
     const auto status =
         calyrex_tokenizer_decode(handle_.get(), ids.data(), ids.size(),
                                  special == Tokenizer::SpecialTokens::kSkip, text.out(), error.out());
-    check_bridge(status, error.view(), "tokenizer");
+    check_bridge(status, error, "tokenizer");
     return std::string(text.view());
   }
 

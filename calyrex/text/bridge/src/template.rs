@@ -15,8 +15,8 @@ use std::time::Duration;
 
 const MAX_TEMPLATE_BYTES: usize = 256 << 10;
 /// Instructions of one rendering.
-const FUEL: u64 = 20_000_000;
-const MAX_TIME: Duration = Duration::from_secs(20);
+const FUEL: u64 = 5_000_000;
+const MAX_TIME: Duration = Duration::from_secs(5);
 /// A rendering may write this much, and this much more for each byte of its messages.
 const OUTPUT_BYTES: usize = 4 << 20;
 const OUTPUT_BYTES_PER_BYTE: usize = 8;
