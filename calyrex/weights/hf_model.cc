@@ -1,12 +1,12 @@
 // A Hugging Face model folder.
 #include <algorithm>
-#include <map>
 
 #include "calyrex/base/error.h"
 #include "calyrex/base/log.h"
 #include "calyrex/weights/model_files.h"
 #include "calyrex/weights/printable.h"
 #include "calyrex/weights/safetensors.h"
+#include "calyrex/weights/shard_index.h"
 #include "calyrex/weights/tensor_faults.h"
 
 namespace calyrex::weights {
@@ -48,33 +48,12 @@ bool is_leftover(const TensorView& tensor, const ModelConfig& config) {
          (config.tied_head && tensor.name == "lm_head.weight");
 }
 
-/// weight_map of the index: shard -> tensor names. Shard names come from a file, so they must be plain names.
-std::map<std::string, std::vector<std::string>> read_index(const fs::path& path) {
-  const Json index = read_json_file(path);
-  const Json* map = index.is_object() && index.contains("weight_map") ? &index["weight_map"] : nullptr;
-  if (map == nullptr || !map->is_object() || map->empty()) {
-    fail(ErrorCode::kCorruptData, "{}: \"weight_map\" is missing or empty", path.string());
-  }
-  std::map<std::string, std::vector<std::string>> shards;
-  for (const auto& [tensor, shard] : map->items()) {
-    const std::string file = shard.is_string() ? shard.get<std::string>() : std::string();
-    if (file.empty() || file == ".." ||
-        file.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
-      fail(ErrorCode::kCorruptData, "{}: tensor {}: {} is no file name", path.string(), printable(tensor),
-           printable(to_json_line(shard)));
-    }
-    shards[file].push_back(tensor);
-  }
-  return shards;
-}
-
 /// Opens every shard and checks that the index and the shards tell the same.
 std::vector<SafetensorsFile> open_shards(const fs::path& folder, const fs::path& index_path) {
   std::vector<SafetensorsFile> files;
   TensorFaults faults;
-  for (auto& [shard, names] : read_index(index_path)) {
+  for (const auto& [shard, names] : read_shard_index(index_path)) {
     files.push_back(SafetensorsFile::open(folder / shard));
-    std::sort(names.begin(), names.end());
     for (const std::string& name : names) {
       if (files.back().find(name) == nullptr) faults.add("{} is missing from {}", printable(name), shard);
     }

@@ -7,6 +7,7 @@
 
 #include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
+#include "calyrex/weights/hub.h"
 #include "calyrex/weights/model_files.h"
 
 namespace calyrex::weights {
@@ -83,8 +84,14 @@ Json describe_types(const std::vector<TensorView>& tensors) {
 std::shared_ptr<const ModelSource> open_model(const std::string& name) {
   if (name == "default") return open_path(find_default_model(), name);
   if (fs::exists(name)) return open_path(name, name);
-  fail(ErrorCode::kNotFound,
-       "no model {}: a model is a Hugging Face folder, a .gguf file, org/name or default", name);
+  const std::optional<HubName> hub = parse_hub_name(name);
+  if (!hub || name.ends_with(".gguf")) {
+    fail(ErrorCode::kNotFound,
+         "no model {}: a model is a Hugging Face folder, a .gguf file, org/name or default", name);
+  }
+  const std::string context =
+      fmt::format("no file or folder {}, so it is taken for a model of the hub", name);
+  return open_hf_folder(with_context(context, [&] { return fetch_hub_model(*hub); }), name);
 }
 
 }  // namespace calyrex::weights

@@ -220,7 +220,7 @@ TEST(ModelSource, ShardsThatDisagreeWithTheIndex) {
                [&] { open_model(open); });
   expect_error(ErrorCode::kCorruptData, "invented is missing from model-00002", [&] { open_model(open); });
   change_json(index, [](Json& json) { json["weight_map"]["x"] = "../../etc/passwd"; });
-  expect_error(ErrorCode::kCorruptData, "tensor x: \"../../etc/passwd\" is no file name",
+  expect_error(ErrorCode::kCorruptData, "tensor x: \"../../etc/passwd\" is no name of a safetensors file",
                [&] { open_model(open); });
   change_json(index, [](Json& json) { json.erase("weight_map"); });
   expect_error(ErrorCode::kCorruptData, "\"weight_map\" is missing or empty", [&] { open_model(open); });
