@@ -1,10 +1,13 @@
 #include "calyrex/model/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
@@ -91,17 +94,61 @@ std::vector<AttentionSegment> unflatten(const std::vector<int64_t>& numbers) {
   return segments;
 }
 
-/// Forward over all runs; appends each run's log-sum-exp when `logsumexp` is given.
-at::Tensor forward_runs(const std::vector<SegmentRun>& runs, const at::Tensor& q, const at::Tensor& k,
+/// How a plan is run: with many sequences each is one thread's work and the library's kernels run within that
+/// thread (one parallel region a call instead of several a segment); with few, the kernels themselves are
+/// parallel.
+struct Schedule {
+  std::vector<SegmentRun> runs;
+  std::vector<size_t> tasks;  // first run of each task, and the end; runs of one task share keys
+  bool across_tasks = false;
+};
+
+Schedule make_schedule(const std::vector<AttentionSegment>& segments) {
+  Schedule schedule;
+  int64_t key_end = -1;
+  for (size_t n = 0; n < segments.size(); ++n) {
+    if (segments[n].key_begin >= key_end) schedule.tasks.push_back(n);
+    key_end = std::max(key_end, segments[n].key_end);
+    schedule.runs.push_back({.first = segments[n]});
+  }
+  const size_t enough = 2 * static_cast<size_t>(at::get_num_threads());
+  schedule.across_tasks = at::get_num_threads() > 1 && schedule.tasks.size() >= enough;
+  if (!schedule.across_tasks) {
+    schedule.runs = join_equal_segments(segments);
+    schedule.tasks = {0};
+  }
+  schedule.tasks.push_back(schedule.runs.size());
+  return schedule;
+}
+
+/// Calls `function(index, run)` for every run as the schedule says.
+template <typename RunFunction>
+void for_each_run(const Schedule& schedule, const RunFunction& function) {
+  const auto run_tasks = [&](int64_t begin, int64_t end) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const size_t last = schedule.tasks[static_cast<size_t>(end)];
+    for (size_t n = schedule.tasks[static_cast<size_t>(begin)]; n < last; ++n) function(n, schedule.runs[n]);
+  };
+  const auto num_tasks = static_cast<int64_t>(schedule.tasks.size()) - 1;
+  if (schedule.across_tasks) {
+    at::parallel_for(0, num_tasks, 1, run_tasks);
+  } else {
+    run_tasks(0, num_tasks);
+  }
+}
+
+/// Forward over all runs; keeps each run's log-sum-exp when `logsumexp` is given.
+at::Tensor forward_runs(const Schedule& schedule, const at::Tensor& q, const at::Tensor& k,
                         const at::Tensor& v, std::vector<at::Tensor>* logsumexp) {
   at::Tensor out = at::empty(q.sizes(), q.options());
-  for (const SegmentRun& run : runs) {
+  if (logsumexp != nullptr) logsumexp->resize(schedule.runs.size());
+  for_each_run(schedule, [&](size_t n, const SegmentRun& run) {
     const RunViews views = view_run(run, q, k, v);
     const auto [result, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
         views.q, views.k, views.v, /*dropout_p=*/0.0, run.first.causal);
     store_run(result, run.first.query_begin, out);
-    if (logsumexp != nullptr) logsumexp->push_back(lse);
-  }
+    if (logsumexp != nullptr) (*logsumexp)[n] = lse;
+  });
   return out;
 }
 
@@ -110,7 +157,7 @@ class RaggedAttention : public torch::autograd::Function<RaggedAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const std::vector<int64_t>& segments) {
     std::vector<at::Tensor> saved;
-    at::Tensor out = forward_runs(join_equal_segments(unflatten(segments)), q, k, v, &saved);
+    at::Tensor out = forward_runs(make_schedule(unflatten(segments)), q, k, v, &saved);
     saved.insert(saved.end(), {q, k, v, out});
     context->save_for_backward(std::move(saved));
     context->saved_data["segments"] = segments;
@@ -125,19 +172,18 @@ class RaggedAttention : public torch::autograd::Function<RaggedAttention> {
     at::Tensor grad_q = at::empty(q.sizes(), q.options());
     at::Tensor grad_k = at::zeros(k.sizes(), k.options());
     at::Tensor grad_v = at::zeros(v.sizes(), v.options());
-    const auto runs = join_equal_segments(unflatten(context->saved_data["segments"].toIntVector()));
-    for (size_t n = 0; n < runs.size(); ++n) {
-      const SegmentRun& run = runs[n];
-      const RunViews views = view_run(run, q, k, v);
-      const int64_t queries = run.first.query_end - run.first.query_begin;
-      const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          run_view(grad, run.first.query_begin, queries, run.count), views.q, views.k, views.v,
-          run_view(out, run.first.query_begin, queries, run.count), saved[n], /*dropout_p=*/0.0,
-          run.first.causal);
-      store_run(dq, run.first.query_begin, grad_q);
-      add_run(dk, run.first.key_begin, grad_k);
-      add_run(dv, run.first.key_begin, grad_v);
-    }
+    for_each_run(make_schedule(unflatten(context->saved_data["segments"].toIntVector())),
+                 [&](size_t n, const SegmentRun& run) {
+                   const RunViews views = view_run(run, q, k, v);
+                   const int64_t queries = run.first.query_end - run.first.query_begin;
+                   const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+                       run_view(grad, run.first.query_begin, queries, run.count), views.q, views.k, views.v,
+                       run_view(out, run.first.query_begin, queries, run.count), saved[n], /*dropout_p=*/0.0,
+                       run.first.causal);
+                   store_run(dq, run.first.query_begin, grad_q);
+                   add_run(dk, run.first.key_begin, grad_k);
+                   add_run(dv, run.first.key_begin, grad_v);
+                 });
     return {grad_q, grad_k, grad_v, at::Tensor()};
   }
 };
@@ -170,7 +216,7 @@ at::Tensor PlanAttention::attend(int64_t layer, const at::Tensor& q, const at::T
                 "layer {}: {} queries and {} keys for a plan of {} and {}", layer, q.size(0), k.size(0),
                 plan_.num_queries, plan_.num_keys);
   if (!q.is_cpu()) return attend_by_library(plan_, q, k, v);
-  if (!at::GradMode::is_enabled()) return forward_runs(join_equal_segments(plan_.segments), q, k, v, nullptr);
+  if (!at::GradMode::is_enabled()) return forward_runs(make_schedule(plan_.segments), q, k, v, nullptr);
   return RaggedAttention::apply(q, k, v, flatten(plan_.segments));
 }
 

@@ -16,6 +16,22 @@ struct Case {
   int64_t num_kv_heads;
 };
 
+/// Enough sequences of a span and what follows it that each becomes one thread's work.
+AttentionPlan many_sequences() {
+  AttentionPlan plan;
+  for (int64_t n = 0; n < 12; ++n) {
+    const int64_t span = 1 + n % 4, rest = 2 + n;
+    plan.segments.push_back(
+        {plan.num_queries, plan.num_queries + span, plan.num_keys, plan.num_keys + span, true});
+    plan.num_queries += span;
+    plan.segments.push_back(
+        {plan.num_queries, plan.num_queries + rest, plan.num_keys, plan.num_keys + span, false});
+    plan.num_queries += rest;
+    plan.num_keys += span;
+  }
+  return plan;
+}
+
 std::vector<Case> cases() {
   return {
       {"unequal lengths", {{{0, 5, 0, 5, true}, {5, 6, 5, 6, true}, {6, 24, 6, 24, true}}, 24, 24}, 4, 2},
@@ -23,6 +39,7 @@ std::vector<Case> cases() {
        {{{0, 7, 0, 7, true}, {7, 14, 7, 14, true}, {14, 21, 14, 21, true}}, 21, 21},
        3,
        3},
+      {"many sequences, one thread each", many_sequences(), 4, 2},
       {"shared keys", {{{0, 4, 0, 4, true}, {4, 15, 0, 4, false}, {15, 17, 4, 6, true}}, 17, 6}, 6, 2},
   };
 }
