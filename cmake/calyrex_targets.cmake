@@ -55,6 +55,16 @@ function(calyrex_library name)
   endif()
 endfunction()
 
+# Puts a file into a target as the function NAME(), declared in calyrex/cli/embedded.h.
+function(calyrex_embed target name file)
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/embedded_${name}.cc")
+  add_custom_command(
+    OUTPUT "${source}"
+    COMMAND ${CMAKE_COMMAND} "-DINPUT=${file}" "-DOUTPUT=${source}" "-DNAME=${name}" -P "${CMAKE_SOURCE_DIR}/cmake/embed.cmake"
+    DEPENDS "${file}" "${CMAKE_SOURCE_DIR}/cmake/embed.cmake")
+  target_sources(${target} PRIVATE "${source}")
+endfunction()
+
 function(calyrex_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

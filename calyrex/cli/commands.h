@@ -14,9 +14,13 @@ void add_generate_command(CLI::App& app, Run& run);
 void add_score_command(CLI::App& app, Run& run);
 void add_bench_command(CLI::App& app, Run& run);
 void add_data_command(CLI::App& app, Run& run);
+void add_demo_command(CLI::App& app, Run& run);
 void add_render_command(CLI::App& app, Run& run);
 void add_train_command(CLI::App& app, Run& run);
 /// `adapter` is the group of that name.
 void add_adapter_init_command(CLI::App& adapter, Run& run);
+void add_adapter_info_command(CLI::App& adapter, Run& run);
+/// `model` is the group of that name.
+void add_model_info_command(CLI::App& model, Run& run);
 
 }  // namespace calyrex::cli

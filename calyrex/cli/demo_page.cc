@@ -1,0 +1,45 @@
+#include "calyrex/cli/demo_page.h"
+
+#include <string_view>
+
+#include "calyrex/base/error.h"
+#include "calyrex/cli/embedded.h"
+
+namespace calyrex::cli {
+namespace {
+
+/// JSON for a script element: answers may hold "</script>".
+std::string script_json(const Json& json) {
+  std::string text;
+  for (const char c : to_json_line(json)) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+void append_until(std::string& result, std::string_view& page, std::string_view mark) {
+  const size_t at = page.find(mark);
+  CALYREX_CHECK(at != std::string_view::npos, "the page has no {}", mark);
+  result += page.substr(0, at);
+  page.remove_prefix(at + mark.size());
+}
+
+}  // namespace
+
+std::string make_demo_page(Json report, const Json& loss) {
+  report["loss"] = loss;
+  std::string_view page = demo_page();
+  std::string result;
+  append_until(result, page, "@DATA@");
+  result += script_json(report);
+  append_until(result, page, "@CHART@");
+  result += chart_library();
+  result += page;
+  return result;
+}
+
+}  // namespace calyrex::cli
