@@ -227,12 +227,18 @@ class Run {
                        {"threads", state_.threads},
                        {"trained_parameters", session_->trainer().adapter().num_parameters()},
                        {"backbone_parameters", session_->decoder().num_parameters()}};
+    if (const PrefixCache* cache = session_->prefix_cache()) {
+      log_info("prefix cache: {} of {} row lookups were hits, {:.2f} GiB", cache->counts().hits,
+               cache->counts().hits + cache->counts().misses,
+               static_cast<double>(cache->counts().bytes) / (1 << 30));
+    }
     constexpr int64_t kCurvePoints = 1000;
     const Json curve = read_loss_curve(folder_.metrics_path(), kCurvePoints);
     if (!curve.at("loss").empty()) record_.results["final_loss"] = curve.at("loss").back().at("loss");
     record_.results["curve"] = curve;
     folder_.write_adapter(adapter_config_, session_->trainer().adapter(), file_dtype(train().save_dtype),
                           encoder_->chat_template(), record_);
+    folder_.remove_prefix_cache();
     log_info("the adapter is in {} ({} steps, {} tokens, {})", folder_.path().string(), state_.step,
              state_.tokens, format_duration(state_.seconds));
   }

@@ -19,13 +19,10 @@ namespace fs = std::filesystem;
 constexpr int kVersion = 1;
 constexpr const char* kRecordFile = "training.json";
 /// Everything a run writes, in the order of removal: what makes it an adapter folder first, the record last.
-constexpr std::array<const char*, 7> kOwnFiles = {"adapter_config.json",
-                                                  "adapter_model.safetensors",
-                                                  "chat_template.jinja",
-                                                  "README.md",
-                                                  "metrics.jsonl",
-                                                  "checkpoints",
-                                                  kRecordFile};
+constexpr std::array<const char*, 8> kOwnFiles = {"adapter_config.json", "adapter_model.safetensors",
+                                                  "chat_template.jinja", "README.md",
+                                                  "metrics.jsonl",       "prefix_cache",
+                                                  "checkpoints",         kRecordFile};
 
 Json files_to_json(const std::vector<DataFile>& files) {
   Json list = Json::array();
@@ -130,6 +127,11 @@ void RunFolder::restart() const {
     fs::remove_all(path_ / name, error);
     if (error) fail(ErrorCode::kIo, "cannot remove {}: {}", (path_ / name).string(), error.message());
   }
+}
+
+void RunFolder::remove_prefix_cache() const {
+  std::error_code ignored;
+  fs::remove_all(path_ / "prefix_cache", ignored);
 }
 
 void RunFolder::clean_up() const {

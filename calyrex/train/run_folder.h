@@ -56,6 +56,8 @@ class RunFolder {
 
   /// Removes what an earlier run wrote, and nothing else.
   void restart() const;
+  /// The states are of use to this run alone; a finished adapter folder does without them.
+  void remove_prefix_cache() const;
   /// Drops temporary files of a process that was killed.
   void clean_up() const;
 

@@ -147,6 +147,22 @@ Session::Session(const LoadedConfig& loaded, std::shared_ptr<const weights::Mode
     adapter = model::create_adapter(point.config, *model, init, dtype, device, model::AdapterUse::kTrain);
   }
   trainer_ = std::make_unique<Trainer>(decoder_, std::move(adapter), config.train);
+  if (config.train.prefix_cache_gib > 0.0) open_prefix_cache(config, *model);
+}
+
+void Session::open_prefix_cache(const TrainConfig& config, const weights::ModelSource& model) {
+  const int64_t layer = prefix_cache_layer(trainer_->adapter());
+  if (layer < 0) {
+    log_warning("train.prefix_cache_gib: there is no layer below the first block, so nothing is cached");
+    return;
+  }
+  prefix_cache_ = std::make_unique<PrefixCache>(PrefixCache::Options{
+      .folder = std::filesystem::path(config.output) / "prefix_cache",
+      .layer = layer,
+      .width = decoder_->config().hidden_size,
+      .identity = fmt::format("{} {} {}", backbone_digest(model), dtype(), at::get_num_threads()),
+      .budget_bytes = static_cast<int64_t>(config.train.prefix_cache_gib * (1 << 30))});
+  trainer_->use_prefix_cache(prefix_cache_.get());
 }
 
 void Session::prepare_data(const LoadedConfig& loaded, ChatFiles train_files, ChatFiles eval_files,

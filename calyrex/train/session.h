@@ -10,6 +10,7 @@
 #include "calyrex/train/checkpoint.h"
 #include "calyrex/train/config.h"
 #include "calyrex/train/dataset.h"
+#include "calyrex/train/prefix_cache.h"
 #include "calyrex/train/run_folder.h"
 #include "calyrex/train/trainer.h"
 #include "calyrex/weights/model_source.h"
@@ -58,8 +59,11 @@ class Session {
   RowPointers eval_rows() const;
   std::string dtype() const;
   const model::Decoder& decoder() const { return *decoder_; }
+  /// Null without train.prefix_cache_gib.
+  const PrefixCache* prefix_cache() const { return prefix_cache_.get(); }
 
  private:
+  void open_prefix_cache(const TrainConfig& config, const weights::ModelSource& model);
   void prepare_data(const LoadedConfig& loaded, ChatFiles train_files, ChatFiles eval_files,
                     std::shared_ptr<const text::ChatEncoder> encoder, int64_t max_tokens);
 
@@ -67,6 +71,7 @@ class Session {
   std::unique_ptr<EncodedRows> eval_rows_;
   std::unique_ptr<StepPlanner> planner_;
   std::shared_ptr<const model::Decoder> decoder_;
+  std::unique_ptr<PrefixCache> prefix_cache_;
   std::unique_ptr<Trainer> trainer_;
   int64_t total_steps_ = 0;
 };

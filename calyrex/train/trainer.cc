@@ -9,6 +9,7 @@
 #include "calyrex/base/error.h"
 #include "calyrex/model/device.h"
 #include "calyrex/train/head_loss.h"
+#include "calyrex/train/prefix_cache.h"
 
 namespace calyrex::train {
 namespace {
@@ -73,6 +74,11 @@ int64_t default_micro_batch_tokens(const weights::ModelConfig& backbone) {
   return std::clamp(tokens, kMinTokens, kMaxTokens);
 }
 
+int64_t prefix_cache_layer(const model::Adapter& adapter) {
+  const int64_t first = adapter.first_layer();
+  return adapter.reads_layer_input(first) ? first - 1 : first;
+}
+
 Trainer::Trainer(std::shared_ptr<const model::Decoder> decoder, std::shared_ptr<model::Adapter> adapter,
                  const TrainSettings& settings)
     : decoder_(std::move(decoder)),
@@ -96,12 +102,28 @@ std::vector<RowPointers> Trainer::split(const RowPointers& rows) const {
   return batches;
 }
 
-at::Tensor Trainer::prefix_states(const RowPointers&, const model::RaggedBatch& batch,
-                                  model::ForwardContext& context) {
-  const at::NoGradGuard no_grad;
-  at::Tensor hidden =
-      decoder_->run_layers(decoder_->embed(batch.token_ids), 0, adapter_->first_layer(), context);
-  return hidden;
+at::Tensor Trainer::row_states(const TrainingRow& row) {
+  const int64_t width = decoder_->config().hidden_size;
+  at::Tensor states = at::empty({row.num_tokens(), width}, at::kBFloat16);
+  const std::span<std::byte> bytes(static_cast<std::byte*>(states.mutable_data_ptr()), states.nbytes());
+  if (cache_->load(row.token_ids, bytes)) return states;
+  const model::RaggedBatch batch = pack_rows({&row}, *decoder_);
+  model::PlannedForward planned(batch, /*adapter=*/nullptr);
+  const at::Tensor hidden =
+      decoder_->run_layers(decoder_->embed(batch.token_ids), 0, cache_->layer() + 1, planned.context());
+  states.copy_(hidden);
+  cache_->store(row.token_ids, bytes);
+  return states;
+}
+
+at::Tensor Trainer::cached_states(const RowPointers& rows, int64_t num_tokens) {
+  const at::Tensor hidden = at::empty({num_tokens, decoder_->config().hidden_size}, at::kFloat);
+  int64_t begin = 0;
+  for (const TrainingRow* row : rows) {
+    hidden.slice(0, begin, begin + row->num_tokens()).copy_(row_states(*row));
+    begin += row->num_tokens();
+  }
+  return hidden.to(decoder_->device());
 }
 
 at::Tensor Trainer::micro_batch_loss(const RowPointers& rows, double factor) {
@@ -109,12 +131,21 @@ at::Tensor Trainer::micro_batch_loss(const RowPointers& rows, double factor) {
   model::PlannedForward planned(batch, adapter_.get());
   model::ForwardContext& context = planned.context();
   const int64_t first = adapter_->first_layer();
-  at::Tensor hidden = prefix_states(rows, batch, context);
-  at::Tensor layer_input;
+  at::Tensor hidden, layer_input;
   {
     const at::NoGradGuard no_grad;
-    if (adapter_->reads_layer_input(first)) layer_input = hidden.clone();
-    hidden = decoder_->run_layer(std::move(hidden), first, context);
+    int64_t next = 0;
+    if (cache_ != nullptr) {
+      hidden = cached_states(rows, batch.num_tokens());
+      next = cache_->layer() + 1;
+    } else {
+      hidden = decoder_->embed(batch.token_ids);
+    }
+    if (next <= first) {
+      hidden = decoder_->run_layers(std::move(hidden), next, first, context);
+      if (adapter_->reads_layer_input(first)) layer_input = hidden.clone();
+      hidden = decoder_->run_layer(std::move(hidden), first, context);
+    }
   }
   hidden = decoder_->run_slots(first, layer_input, std::move(hidden), context);
   hidden = decoder_->run_layers(std::move(hidden), first + 1, decoder_->config().num_layers, context);

@@ -24,6 +24,9 @@ class PrefixCache;
 /// machine's load.
 int64_t default_micro_batch_tokens(const weights::ModelConfig& backbone);
 
+/// Last layer whose output depends on tokens alone and is all that an adapter needs; -1 when there is none.
+int64_t prefix_cache_layer(const model::Adapter& adapter);
+
 /// A step's numbers, before its update.
 struct StepResult {
   double loss = 0.0;  // mean over the step's label tokens
@@ -62,8 +65,12 @@ class Trainer {
 
  private:
   at::Tensor micro_batch_loss(const RowPointers& rows, double factor);
-  at::Tensor prefix_states(const RowPointers& rows, const model::RaggedBatch& batch,
-                           model::ForwardContext& context);
+  /// States of one row after the cache's layer, [tokens, hidden_size] bfloat16: a row is computed by itself,
+  /// so that it does not depend on its batch, and rounded before use, so that a hit and a miss are the same
+  /// bits.
+  at::Tensor row_states(const TrainingRow& row);
+  /// The same for a batch, [num_tokens, hidden_size] float32.
+  at::Tensor cached_states(const RowPointers& rows, int64_t num_tokens);
   std::vector<RowPointers> split(const RowPointers& rows) const;
 
   std::shared_ptr<const model::Decoder> decoder_;
