@@ -1,0 +1,115 @@
+#include "calyrex/base/file.h"
+
+#include <csignal>
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "calyrex/base/error.h"
+
+namespace calyrex {
+namespace {
+
+namespace fs = std::filesystem;
+
+class File : public testing::Test {
+ protected:
+  File() : folder_(fs::temp_directory_path() / ("calyrex-file-test-" + std::to_string(::getpid()))) {
+    fs::remove_all(folder_);
+    make_directories(folder_);
+  }
+  ~File() override { fs::remove_all(folder_); }
+
+  int64_t num_entries() const {
+    return std::distance(fs::directory_iterator(folder_), fs::directory_iterator());
+  }
+
+  fs::path folder_;
+};
+
+ErrorCode code_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ErrorCode::kInternal;
+}
+
+TEST_F(File, AtomicFileIsWholeOrAbsent) {
+  const fs::path path = folder_ / "a.txt";
+  {
+    AtomicFile file(path);
+    file.write("half");
+  }
+  EXPECT_EQ(num_entries(), 0);
+  write_file_atomically(path, "first");
+  write_file_atomically(path, "second");
+  EXPECT_EQ(read_file(path, 100), "second");
+  EXPECT_EQ(num_entries(), 1);
+}
+
+TEST_F(File, AFullDiskKeepsTheOldFile) {
+  const fs::path path = folder_ / "a.txt";
+  write_file_atomically(path, "old");
+  // A limit on file size stands for a full disk: the write fails half way.
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{.rlim_cur = 4096, .rlim_max = before.rlim_max};
+  std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const ErrorCode code = code_of([&] { write_file_atomically(path, std::string(100'000, 'x')); });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(code, ErrorCode::kIo);
+  EXPECT_EQ(read_file(path, 100), "old");
+  EXPECT_EQ(num_entries(), 1);
+}
+
+TEST_F(File, AtomicDirectoryReplacesAnOlderOne) {
+  const fs::path path = folder_ / "run";
+  for (const std::string name : {"one", "two"}) {
+    AtomicDirectory directory(path);
+    write_file_atomically(directory.staging() / name, name);
+    directory.commit();
+  }
+  EXPECT_FALSE(fs::exists(path / "one"));
+  EXPECT_EQ(read_file(path / "two", 100), "two");
+  { AtomicDirectory abandoned(path); }
+  EXPECT_EQ(num_entries(), 1);
+}
+
+TEST_F(File, ErrorsHaveTheirCodes) {
+  EXPECT_EQ(code_of([&] { read_file(folder_ / "absent", 10); }), ErrorCode::kNotFound);
+  EXPECT_EQ(code_of([&] { MappedFile::open(folder_); }), ErrorCode::kInvalidArgument);
+  write_file_atomically(folder_ / "big", "12345");
+  EXPECT_EQ(code_of([&] { read_file(folder_ / "big", 4); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { write_file_atomically(folder_ / "no" / "file", ""); }), ErrorCode::kNotFound);
+}
+
+TEST_F(File, LinesAreNumberedFromOneAndLoseTheirEnds) {
+  const fs::path path = folder_ / "lines";
+  write_file_atomically(path, "a\r\n\nb");
+  std::vector<std::pair<int64_t, std::string>> lines;
+  for_each_line(path, 100, [&](int64_t number, std::string_view line) { lines.emplace_back(number, line); });
+  EXPECT_EQ(lines, (std::vector<std::pair<int64_t, std::string>>{{1, "a"}, {2, ""}, {3, "b"}}));
+  EXPECT_EQ(code_of([&] { for_each_line(path, 0, [](int64_t, std::string_view) {}); }),
+            ErrorCode::kInvalidArgument);
+}
+
+TEST_F(File, LineWriterAppendsOrStartsAnew) {
+  const fs::path path = folder_ / "log";
+  LineWriter(path, LineWriter::Mode::kTruncate).write_line("one");
+  LineWriter(path, LineWriter::Mode::kAppend).write_line("two");
+  EXPECT_EQ(read_file(path, 100), "one\ntwo\n");
+  LineWriter(path, LineWriter::Mode::kTruncate).write_line("three");
+  EXPECT_EQ(read_file(path, 100), "three\n");
+}
+
+TEST_F(File, AnEmptyFileMapsToNothing) {
+  write_file_atomically(folder_ / "empty", "");
+  EXPECT_TRUE(MappedFile::open(folder_ / "empty").bytes().empty());
+}
+
+}  // namespace
+}  // namespace calyrex
