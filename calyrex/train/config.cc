@@ -65,14 +65,10 @@ constexpr double kMaxTokens = 1 << 24;  // of one row
 constexpr double kMaxLearningRate = 10.0;
 
 void check_kind(const Checker& check, const AdapterSettings& adapter) {
-  switch (adapter.kind) {
-    case TrainedKind::kCal:
-      break;
-    case TrainedKind::kLora:
-    case TrainedKind::kParallelMlp:
-    case TrainedKind::kFull:
-      check.unsupported("adapter.kind", fmt::format("{} cannot be trained by this version; use cal",
-                                                    to_string(adapter.kind)));
+  if (adapter.kind == TrainedKind::kLora || adapter.kind == TrainedKind::kFull) {
+    check.unsupported("adapter.kind",
+                      fmt::format("{} cannot be trained by this version; use cal or parallel_mlp",
+                                  to_string(adapter.kind)));
   }
   if (!adapter.match_params.is_null()) {
     check.unsupported("adapter.match_params", "is not implemented in this version; leave it null");
