@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "calyrex/base/json.h"
 #include "calyrex/cli/bench_measure.h"
 #include "calyrex/cli/commands.h"
+#include "calyrex/cli/model_flags.h"
 #include "calyrex/cli/torch_part.h"
 #include "calyrex/data/rule_files.h"
 
@@ -31,74 +31,55 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Options of every measurement.
-struct BenchOptions {
-  std::string model = "default";
-  lm::Precision dtype = lm::Precision::kAuto;
+void print_result(bool as_line, Json result) {
+  result["peak_memory_mib"] = std::round(peak_memory_mib());
+  result["environment"] = torch_part().describe();
+  fmt::print("{}", as_line ? to_json_line(result) + "\n" : to_json_text(result));
+}
+
+/// Options of the measurements that answer requests.
+struct GenerationOptions {
+  ModelFlags flags;
+  GenerationLoad load;
+  int64_t repeat = 3;
   bool json = false;
 };
 
-void print_result(const BenchOptions& options, Json result) {
-  result["peak_memory_mib"] = std::round(peak_memory_mib());
-  result["environment"] = torch_part().describe();
-  if (options.json) {
-    fmt::print("{}\n", to_json_line(result));
-  } else {
-    fmt::print("{}", to_json_text(result));
-  }
-}
-
-std::unique_ptr<lm::LanguageModel> open_model(const BenchOptions& options, int64_t sequences) {
-  lm::LocalModelOptions local;
-  local.model = options.model;
-  local.dtype = options.dtype;
-  local.max_batch_sequences = std::max(local.max_batch_sequences, sequences);
-  return torch_part().open_language_model(local);
-}
-
-void bench_load(const BenchOptions& options) {
+void bench_load(const GenerationOptions& options) {
   const Clock::time_point start = Clock::now();
   torch_part();
   const double library = seconds_since(start);
-  const auto model = open_model(options, /*sequences=*/1);
+  const OpenedModel opened = open_model(options.flags);
   const double total = seconds_since(start);
-  print_result(options, {{"measurement", "load"},
-                         {"model", options.model},
-                         {"dtype", model->info().dtype},
-                         {"library_seconds", library},
-                         {"model_seconds", total - library},
-                         {"seconds", total}});
+  print_result(options.json, {{"measurement", "load"},
+                              {"model", options.flags.model},
+                              {"adapter", options.flags.adapter},
+                              {"dtype", opened.model->info().dtype},
+                              {"library_seconds", library},
+                              {"model_seconds", total - library},
+                              {"seconds", total}});
 }
-
-struct GenerationOptions : BenchOptions {
-  GenerationLoad load;
-  int64_t repeat = 3;
-  std::string adapter;
-};
 
 /// One run to warm up, then `repeat` measured ones; `rate` of each.
 template <typename Rate>
 void bench_generation(const GenerationOptions& options, const char* measurement, const Rate& rate) {
-  const auto model = open_model(options, options.load.requests);
+  const OpenedModel opened = open_model(options.flags);
   GenerationLoad load = options.load;
-  if (!options.adapter.empty()) {
-    load.adapter.name = "bench";
-    model->load_adapter(load.adapter.name, options.adapter);
-  }
+  load.adapter = opened.adapter;
   std::vector<double> rates;
   for (int64_t run = 0; run <= options.repeat; ++run) {
     load.seed = static_cast<uint64_t>(run);
-    const GenerationTimes times = measure_generation(*model, load);
+    const GenerationTimes times = measure_generation(*opened.model, load);
     if (run > 0) rates.push_back(rate(times));
   }
-  print_result(options, {{"measurement", measurement},
-                         {"model", options.model},
-                         {"adapter", options.adapter},
-                         {"dtype", model->info().dtype},
-                         {"requests", load.requests},
-                         {"prompt_tokens", load.prompt_tokens},
-                         {"new_tokens", load.new_tokens},
-                         {"tokens_per_second", summarize_rates(rates)}});
+  print_result(options.json, {{"measurement", measurement},
+                              {"model", options.flags.model},
+                              {"adapter", options.flags.adapter},
+                              {"dtype", opened.model->info().dtype},
+                              {"requests", load.requests},
+                              {"prompt_tokens", load.prompt_tokens},
+                              {"new_tokens", load.new_tokens},
+                              {"tokens_per_second", summarize_rates(rates)}});
 }
 
 double prefill_rate(const GenerationTimes& times) {
@@ -113,11 +94,13 @@ double decode_rate(const GenerationTimes& times) {
   return static_cast<double>(times.decode_tokens) / times.decode_seconds;
 }
 
-struct TrainOptions : BenchOptions {
+struct TrainOptions {
+  std::string model = "default";
   fs::path data;
   int64_t steps = 12;
   int64_t skip = 2;
   std::vector<std::string> overrides;
+  bool json = false;
 };
 
 /// A folder that is gone when the measurement ends.
@@ -185,36 +168,25 @@ void bench_train(const TrainOptions& options) {
   Json result = {
       {"measurement", "train"}, {"model", options.model}, {"steps", options.steps}, {"skip", options.skip}};
   result.update(training_rates(output / "metrics.jsonl", options.skip));
-  print_result(options, std::move(result));
+  print_result(options.json, std::move(result));
 }
 
-void add_common_options(CLI::App& command, BenchOptions& options) {
-  command.add_option("--model", options.model, "Folder, .gguf file or default")->capture_default_str();
-  command.add_flag("--json", options.json, "Print the result in one line");
-}
-
-void add_dtype_option(CLI::App& command, BenchOptions& options) {
-  const std::map<std::string, lm::Precision> names = {{"auto", lm::Precision::kAuto},
-                                                      {"float32", lm::Precision::kFloat32},
-                                                      {"bf16", lm::Precision::kBFloat16}};
-  command.add_option("--dtype", options.dtype, "auto, float32 or bf16")
-      ->transform(CLI::CheckedTransformer(names).description(""))
-      ->default_str("auto");
+void add_json_flag(CLI::App& command, bool& json) {
+  command.add_flag("--json", json, "Print the result in one line");
 }
 
 void add_load(CLI::App& bench, Run& run) {
   CLI::App* command = bench.add_subcommand("load", "Time until a model is ready to answer");
-  auto options = std::make_shared<BenchOptions>();
-  add_common_options(*command, *options);
-  add_dtype_option(*command, *options);
+  auto options = std::make_shared<GenerationOptions>();
+  add_model_flags(*command, options->flags);
+  add_json_flag(*command, options->json);
   command->callback([options, &run] { run = [options] { bench_load(*options); }; });
 }
 
 CLI::App* add_generation(CLI::App& bench, const char* name, const char* help, GenerationOptions& options) {
   CLI::App* command = bench.add_subcommand(name, help);
-  add_common_options(*command, options);
-  add_dtype_option(*command, options);
-  command->add_option("--adapter", options.adapter, "Adapter folder");
+  add_model_flags(*command, options.flags);
+  add_json_flag(*command, options.json);
   command->add_option("--prompt-tokens", options.load.prompt_tokens, "Random tokens of each prompt")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -252,7 +224,8 @@ void add_decode(CLI::App& bench, Run& run) {
 void add_train(CLI::App& bench, Run& run) {
   CLI::App* command = bench.add_subcommand("train", "Real tokens a second of training a late8th CAL adapter");
   auto options = std::make_shared<TrainOptions>();
-  add_common_options(*command, *options);
+  command->add_option("--model", options->model, "Folder, .gguf file or default")->capture_default_str();
+  add_json_flag(*command, options->json);
   command->add_option("--data", options->data, "Chats to train on; default: the project's rule data")
       ->check(CLI::ExistingFile);
   command->add_option("--steps", options->steps, "Optimiser steps")

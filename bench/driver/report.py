@@ -1,0 +1,79 @@
+"""Results as a table and as JSON."""
+import json
+import statistics
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Result:
+    """One row of the table. `runs` are the single values; the figure is their median."""
+
+    name: str
+    title: str
+    unit: str
+    runs: list = field(default_factory=list)
+    target: str = ""
+    met: bool | None = None  # None: no target, or not measured
+    note: str = ""
+    error: str = ""
+
+    @property
+    def median(self):
+        return statistics.median(self.runs) if self.runs else None
+
+    def to_json(self):
+        keys = ("name", "title", "unit", "runs", "target", "met", "note", "error")
+        return {**{key: getattr(self, key) for key in keys}, "median": self.median}
+
+
+def failed(name, title, error):
+    return Result(name, title, "", met=False, error=str(error))
+
+
+def at_least(result, limit):
+    result.target, result.met = f"at least {limit:g}", result.median >= limit
+    return result
+
+
+def at_most(result, limit):
+    result.target, result.met = f"at most {limit:g}", result.median <= limit
+    return result
+
+
+def number(value):
+    """Three to four digits, as a person would write it."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def table_row(result):
+    if result.error:
+        return [result.title, "failed", "", "", result.target, "no", result.error]
+    spread = f"{number(min(result.runs))} – {number(max(result.runs))}" if len(result.runs) > 1 else ""
+    met = {True: "yes", False: "**no**", None: ""}[result.met]
+    return [result.title, number(result.median), result.unit, spread, result.target, met, result.note]
+
+
+def markdown(document, results):
+    machine = document["machine"]
+    lines = [
+        f"Measured on {machine['date']}, commit {machine['commit']}: {machine['cpu']}, {machine['cores']} cores "
+        f"({', '.join(machine['simd']) or 'no AVX2'}), {machine['memory_gib']} GiB, {machine['system']}; {machine['threads']} threads "
+        f"for every program. Load average before: {machine['load_average_before']}, after: {document['load_average_after']}.",
+        "",
+        "| what | median | unit | range | target | met | note |",
+        "|---|---:|---|---|---|---|---|",
+    ]
+    lines += ["| " + " | ".join(table_row(result)) + " |" for result in results]
+    return "\n".join(lines)
+
+
+def write(document, results, output, docs):
+    output.mkdir(parents=True, exist_ok=True)
+    text = markdown(document, results)
+    (output / "bench.json").write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    (output / "bench.md").write_text(text + "\n")
+    if docs is not None:
+        docs.parent.mkdir(parents=True, exist_ok=True)
+        docs.write_text(f"# Benchmarks\n\nPrinted by `./run bench --docs`; every figure below was measured by it.\n\n{text}\n")
