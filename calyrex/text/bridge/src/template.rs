@@ -96,6 +96,7 @@ fn stop_reason(failure: &Failure) -> Failed {
 
 fn new_environment() -> Environment<'static> {
     let mut environment = Environment::new();
+    minijinja_contrib::add_to_environment(&mut environment);
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.set_fuel(Some(FUEL));
@@ -132,6 +133,8 @@ fn rewrite_generation_tags(source: &str) -> String {
         rest = &rest[at..];
         let length = if rest.starts_with("{#") {
             rest.find("#}").map_or(rest.len(), |end| end + 2)
+        } else if rest.starts_with("{{") {
+            expression_length(rest)
         } else if rest.starts_with("{%") {
             let end = rest.find("%}").map_or(rest.len(), |end| end + 2);
             let name = rest[2..end].trim_end_matches("%}").trim_matches(['-', '+']).trim();
@@ -152,6 +155,24 @@ fn rewrite_generation_tags(source: &str) -> String {
         rest = &rest[length..];
     }
     out + rest
+}
+
+/// Bytes of the `{{ ... }}` that a text starts with; braces in its strings do not count.
+fn expression_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut quote = None;
+    let mut at = 2;
+    while at < bytes.len() {
+        match (quote, bytes[at]) {
+            (Some(_), b'\\') => at += 1,
+            (Some(open), byte) if byte == open => quote = None,
+            (None, b'"' | b'\'') => quote = Some(bytes[at]),
+            (None, b'}') if text[at..].starts_with("}}") => return at + 2,
+            _ => {}
+        }
+        at += 1;
+    }
+    text.len()
 }
 
 /// A writer that refuses to grow beyond its limit.
