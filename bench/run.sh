@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 for part in common downloads; do
-  # shellcheck source=/dev/null
+  # shellcheck source=tools/setup/common.sh
   source "tools/setup/$part.sh"
 done
 
