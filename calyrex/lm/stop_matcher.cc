@@ -19,8 +19,18 @@ size_t partial_match(std::string_view text, std::string_view stop) {
 std::string StopMatcher::push(std::string_view text) {
   if (matched_) return {};
   held_ += text;
+  // The stop that is complete first, as if the text came byte by byte: how it is cut into pieces must not matter.
   size_t first = std::string::npos;
-  for (const std::string& stop : stops_) first = std::min(first, held_.find(stop));
+  size_t first_end = std::string::npos;
+  for (const std::string& stop : stops_) {
+    const size_t begin = held_.find(stop);
+    if (begin == std::string::npos) continue;
+    const size_t end = begin + stop.size();
+    if (end < first_end || (end == first_end && begin < first)) {
+      first = begin;
+      first_end = end;
+    }
+  }
   if (first != std::string::npos) {
     matched_ = true;
     std::string passed = held_.substr(0, first);
