@@ -12,7 +12,7 @@ enum class Existing { kContinue, kRestart };
 
 struct RunRequest {
   std::filesystem::path config_path;
-  std::vector<std::string> overrides;  // key=value
+  std::vector<std::string> overrides = {};  // key=value
   Existing existing = Existing::kContinue;
 };
 
@@ -27,7 +27,7 @@ struct NewAdapterRequest {
   std::string placement = "late8th";
   std::filesystem::path output;
   uint64_t seed = 0;
-  std::vector<std::string> settings;  // adapter settings, "cal.intermediate_size=128"
+  std::vector<std::string> settings = {};  // adapter settings, "cal.intermediate_size=128"
 };
 
 /// Writes a new adapter in float32: the base model bit for bit. An output that holds files is refused.
