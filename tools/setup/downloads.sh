@@ -77,7 +77,6 @@ fetch_model() { fetch_group model 400 "the default backbone (93 MB, once)"; }
 # After this cargo builds without a network.
 fetch_crates() {
   local bridge=calyrex/text/bridge pinned
-  [[ -f "$bridge/Cargo.lock" ]] || return 0
   pinned="$(digest <"$bridge/Cargo.lock")"
   require_cargo
   if ! up_to_date "$deps_dir/stamps/crates" "$pinned"; then
