@@ -112,8 +112,10 @@ Json describe(const DemoOptions& options, const data::Comparison& comparison, co
   json["settings"]["data_files"] = data_manifest["files"];
   json["settings"]["max_new_tokens"] = options.max_new_tokens;
   json["settings"]["training"] = training["config"];
-  json["training"] = training["results"];
-  json["training"].erase("curve");
+  for (const char* key : {"steps", "tokens", "label_tokens", "final_loss", "dtype", "threads",
+                          "trained_parameters", "backbone_parameters"}) {
+    if (training.contains(key)) json["training"][key] = training[key];
+  }
   return json;
 }
 
@@ -141,7 +143,7 @@ void run_demo(const DemoOptions& options) {
   log_info("{} training rows and {} test rows in {}", manifest["files"]["train.jsonl"]["rows"].get<int64_t>(),
            manifest["files"]["test.jsonl"]["rows"].get<int64_t>(), (options.output / "data").string());
   torch_part().train({.config_path = write_config(options), .overrides = {}, .restart = options.restart});
-  seconds.training = training_record(options.output)["results"]["seconds"].get<double>();
+  seconds.training = training_record(options.output)["seconds"].get<double>();
   const Clock::time_point asking = Clock::now();
   const data::Comparison comparison = ask_and_grade(options);
   seconds.grading = since(asking);
@@ -149,7 +151,7 @@ void run_demo(const DemoOptions& options) {
   data::write_answers(comparison, options.output / "answers.jsonl");
   write_file_atomically(options.output / "demo.json", to_json_text(report));
   write_file_atomically(options.output / "report.html",
-                        make_demo_page(report, training_record(options.output)["results"]["curve"]["loss"]));
+                        make_demo_page(report, training_record(options.output)["curve"]["loss"]));
   if (options.json) {
     fmt::print("{}", to_json_text(report));
     return;
