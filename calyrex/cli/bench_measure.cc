@@ -106,12 +106,16 @@ GenerationTimes measure_generation(lm::LanguageModel& model, const GenerationLoa
 
 Json summarize_rates(std::vector<double> rates) {
   CALYREX_CHECK(!rates.empty());
+  const auto rounded = [](double rate) { return std::round(rate * 10.0) / 10.0; };
   Json runs = Json::array();
-  for (double& rate : rates) runs.push_back(rate = std::round(rate * 10.0) / 10.0);
+  for (double rate : rates) runs.push_back(rounded(rate));
   std::ranges::sort(rates);
   const size_t middle = rates.size() / 2;
   const double median = rates.size() % 2 == 1 ? rates[middle] : (rates[middle - 1] + rates[middle]) / 2.0;
-  return {{"median", median}, {"low", rates.front()}, {"high", rates.back()}, {"runs", runs}};
+  return {{"median", rounded(median)},
+          {"low", rounded(rates.front())},
+          {"high", rounded(rates.back())},
+          {"runs", runs}};
 }
 
 double peak_memory_mib() {
