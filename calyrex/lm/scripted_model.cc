@@ -31,6 +31,7 @@ Prompt encode(const text::Messages& messages) {
 
 std::string default_answer(const GenerateRequest& request) {
   if (!request.prompt.messages.empty()) return request.prompt.messages.back().content;
+  if (request.prompt.text) return *request.prompt.text;
   std::string text;
   for (const TokenId id : request.prompt.token_ids) {
     if (id < 256) text.push_back(static_cast<char>(id));
@@ -102,57 +103,52 @@ void ScriptedModel::serve() {
     wake_.wait(lock, [this] { return stopping_ || !requests_.empty(); });
     if (requests_.empty()) return;
     const std::shared_ptr<Running> running = requests_.front();
-    const bool cancelled = running->cancelled || stopping_;
+    std::optional<End> end;
+    if (running->cancelled || stopping_) end = {.reason = FinishReason::kCancelled, .error = nullptr};
     lock.unlock();
-    bool ended = cancelled;
-    if (cancelled) {
-      finish(*running, FinishReason::kCancelled);
-    } else {
-      ended = step(*running);
-    }
+    if (!end) end = step(*running);
     lock.lock();
     requests_.pop_front();
-    if (!ended) requests_.push_back(running);
-    counters_.requests_finished += ended ? 1 : 0;
-    counters_.completion_tokens += ended ? running->usage.completion_tokens : 0;
+    if (!end) {
+      requests_.push_back(running);
+      continue;
+    }
+    ++counters_.requests_finished;
+    counters_.completion_tokens += running->usage.completion_tokens;
+    lock.unlock();
+    finish(*running, *end);
+    lock.lock();
   }
 }
 
-bool ScriptedModel::step(Running& running) {
+std::optional<ScriptedModel::End> ScriptedModel::step(Running& running) {
   if (!running.started) {
     try {
       running.answer = options_.answer(running.request);
     } catch (...) {
-      finish(running, FinishReason::kStop, std::current_exception());
-      return true;
+      return End{.error = std::current_exception()};
     }
     running.started = true;
   }
   if (options_.token_delay.count() > 0) std::this_thread::sleep_for(options_.token_delay);
   const auto position = static_cast<size_t>(running.usage.completion_tokens);
-  if (position == running.answer.size()) {
-    finish(running, FinishReason::kStop);
-    return true;
-  }
+  if (position == running.answer.size()) return End{};
   ++running.usage.completion_tokens;
   TokenEvent event;
   event.id = static_cast<unsigned char>(running.answer[position]);
   event.text = running.stop.push(running.answer.substr(position, 1));
   if (running.handler.on_token) running.handler.on_token(event);
-  if (running.stop.matched()) {
-    finish(running, FinishReason::kStop);
-  } else if (running.usage.completion_tokens == running.request.max_new_tokens) {
-    finish(running, FinishReason::kLength);
-  } else {
-    return false;
+  if (running.stop.matched()) return End{};
+  if (running.usage.completion_tokens == running.request.max_new_tokens) {
+    return End{.reason = FinishReason::kLength, .error = nullptr};
   }
-  return true;
+  return std::nullopt;
 }
 
-void ScriptedModel::finish(Running& running, FinishReason reason, std::exception_ptr error) {
+void ScriptedModel::finish(Running& running, const End& end) {
   if (!running.handler.on_finish) return;
   running.handler.on_finish(
-      {.reason = reason, .text = running.stop.finish(), .usage = running.usage, .error = std::move(error)});
+      {.reason = end.reason, .text = running.stop.finish(), .usage = running.usage, .error = end.error});
 }
 
 ScoreRequest ScriptedModel::tokenize(const ScoreRequest& request) const {

@@ -63,10 +63,15 @@ class ScriptedModel final : public LanguageModel {
     bool cancelled = false;
   };
 
+  struct End {
+    FinishReason reason = FinishReason::kStop;
+    std::exception_ptr error;
+  };
+
   void serve();
-  /// Produces one token of a request; true when the request has ended.
-  bool step(Running& running);
-  void finish(Running& running, FinishReason reason, std::exception_ptr error = nullptr);
+  /// Produces one token of a request; says whether the request has ended.
+  std::optional<End> step(Running& running);
+  static void finish(Running& running, const End& end);
   void require_adapter(const AdapterChoice& adapter) const;
 
   ScriptedOptions options_;

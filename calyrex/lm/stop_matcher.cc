@@ -19,7 +19,8 @@ size_t partial_match(std::string_view text, std::string_view stop) {
 std::string StopMatcher::push(std::string_view text) {
   if (matched_) return {};
   held_ += text;
-  // The stop that is complete first, as if the text came byte by byte: how it is cut into pieces must not matter.
+  // The stop that is complete first, as if the text came byte by byte: how it is cut into pieces must not
+  // matter.
   size_t first = std::string::npos;
   size_t first_end = std::string::npos;
   for (const std::string& stop : stops_) {

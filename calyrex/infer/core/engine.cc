@@ -251,10 +251,7 @@ void Engine::take_in(Inbox inbox) {
   }
   for (ScoreJob& job : inbox.scores) score_jobs_.push_back(std::move(job));
   for (const lm::RequestId id : inbox.cancelled) {
-    const auto found = requests_.find(id);
-    if (found == requests_.end()) continue;
-    found->second->finish(lm::FinishReason::kCancelled);
-    drop(id);
+    if (requests_.contains(id)) end(id, {.reason = lm::FinishReason::kCancelled, .error = nullptr});
   }
 }
 
@@ -275,30 +272,29 @@ void Engine::run_step() {
     });
   } catch (...) {
     // Nobody can tell whose fault it was; the cache of all of them is in doubt.
-    for (const StepItem& item : step.items) {
-      requests_.at(item.sequence->id)->finish(lm::FinishReason::kStop, std::current_exception());
-      drop(item.sequence->id);
-    }
+    for (const StepItem& item : step.items) end(item.sequence->id, {.error = std::current_exception()});
     return;
   }
   for (Request* request : sampled) {
-    if (request->accept()) drop(request->id());
+    if (const auto ended = request->accept()) end(request->id(), *ended);
   }
 }
 
-void Engine::drop(lm::RequestId id) {
+void Engine::end(lm::RequestId id, const Request::End& end) {
   const auto found = requests_.find(id);
-  Sequence& sequence = found->second->sequence();
-  scheduler_->remove(&sequence);
-  executor_->forget(sequence);
+  const std::unique_ptr<Request> request = std::move(found->second);
+  requests_.erase(found);
+  scheduler_->remove(&request->sequence());
+  executor_->forget(request->sequence());
   {
     const std::lock_guard lock(mutex_);
     --unfinished_;
     ++counters_.requests_finished;
-    counters_.prompt_tokens += found->second->usage().prompt_tokens;
-    counters_.completion_tokens += found->second->usage().completion_tokens;
+    counters_.prompt_tokens += request->usage().prompt_tokens;
+    counters_.completion_tokens += request->usage().completion_tokens;
   }
-  requests_.erase(found);
+  publish_counters();
+  request->finish(end);
 }
 
 void Engine::end_all() {
@@ -309,8 +305,7 @@ void Engine::end_all() {
   }
   take_in(std::move(inbox));
   while (!requests_.empty()) {
-    requests_.begin()->second->finish(lm::FinishReason::kCancelled);
-    drop(requests_.begin()->first);
+    end(requests_.begin()->first, {.reason = lm::FinishReason::kCancelled, .error = nullptr});
   }
   for (ScoreJob& job : score_jobs_) {
     job.promise.set_exception(std::make_exception_ptr(Error(ErrorCode::kCancelled, "the engine was closed")));

@@ -84,8 +84,8 @@ class Engine final : public lm::LanguageModel {
   void run_step();
   void run_scores();
   std::vector<ScoreJob> next_score_batch();
-  /// Removes a request that has ended.
-  void drop(lm::RequestId id);
+  /// Removes a request, frees what it held, counts it, and then tells its handler.
+  void end(lm::RequestId id, const Request::End& end);
   void end_all();
   void publish_counters();
 

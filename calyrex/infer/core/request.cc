@@ -41,18 +41,13 @@ void Request::sample(const LogitsRow& row) {
   }
 }
 
-bool Request::accept() {
-  if (sampling_error_ != nullptr) {
-    finish(lm::FinishReason::kStop, sampling_error_);
-    return true;
-  }
+std::optional<Request::End> Request::accept() {
+  if (sampling_error_ != nullptr) return End{.error = sampling_error_};
   try {
     const std::optional<lm::FinishReason> reason = advance();
-    if (reason) finish(*reason);
-    return reason.has_value();
+    return reason ? std::optional(End{.reason = *reason, .error = nullptr}) : std::nullopt;
   } catch (...) {
-    finish(lm::FinishReason::kCancelled, std::current_exception());
-    return true;
+    return End{.reason = lm::FinishReason::kCancelled, .error = std::current_exception()};
   }
 }
 
@@ -69,14 +64,14 @@ std::optional<lm::FinishReason> Request::advance() {
   return std::nullopt;
 }
 
-void Request::finish(lm::FinishReason reason, std::exception_ptr error) {
+void Request::finish(const End& end) {
   if (!handler_.on_finish) return;
   try {
     lm::FinishEvent event{
-        .reason = reason, .text = stop_.push(decoder_.finish()), .usage = usage_, .error = error};
+        .reason = end.reason, .text = stop_.push(decoder_.finish()), .usage = usage_, .error = end.error};
     event.text += stop_.finish();
     // A stop string may have been completed by the last half character's replacement.
-    if (stop_.matched() && reason == lm::FinishReason::kLength) event.reason = lm::FinishReason::kStop;
+    if (stop_.matched() && end.reason == lm::FinishReason::kLength) event.reason = lm::FinishReason::kStop;
     handler_.on_finish(event);
   } catch (const std::exception& failure) {
     log_warning("request {}: its end could not be delivered: {}", sequence_.id, failure.what());

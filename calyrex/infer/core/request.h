@@ -35,10 +35,15 @@ class Request {
 
   /// Chooses the next token; different requests may do so at the same time. An error is kept for accept().
   void sample(const LogitsRow& row);
-  /// Takes the chosen token in and tells the handler; true when the answer has ended (and the handler knows).
-  bool accept();
+  /// Why a request ends, or the error that ends it.
+  struct End {
+    lm::FinishReason reason = lm::FinishReason::kStop;
+    std::exception_ptr error;
+  };
+  /// Takes the chosen token in and tells the handler of it; says whether the answer has ended.
+  std::optional<End> accept();
   /// Tells the handler that the request has ended.
-  void finish(lm::FinishReason reason, std::exception_ptr error = nullptr);
+  void finish(const End& end);
 
  private:
   std::optional<lm::FinishReason> advance();
