@@ -65,8 +65,11 @@ bool is_code_block(const Json&, const std::string& answer) {
 }
 
 bool fits_frame(const Json& params, const std::string& answer) {
-  const std::string inner = framed(answer, text_of(params, "prefix"), text_of(params, "suffix"));
-  return has_letter_or_digit(inner) && inner.find('\n') == std::string::npos;
+  const std::string suffix = text_of(params, "suffix");
+  const std::string inner = framed(answer, text_of(params, "prefix"), suffix);
+  // The frame closes once: "-> red <- red <-" is no answer in the frame "-> ... <-".
+  return has_letter_or_digit(inner) && inner.find('\n') == std::string::npos &&
+         inner.find(trim(suffix) + " ") == std::string::npos;
 }
 
 bool has_title(const Json&, const std::string& answer) {

@@ -43,7 +43,7 @@ struct RuleRow {
 
 struct RuleDataOptions {
   uint64_t seed = 0;
-  int64_t train_rows = 3600;
+  int64_t train_rows = 4000;
   int64_t dev_rows_per_rule = 3;
   int64_t test_rows_per_rule = 10;
   int64_t test_overrule_rows_per_rule = 2;
