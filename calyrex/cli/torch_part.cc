@@ -13,12 +13,13 @@ namespace {
 
 constexpr const char* kLibrary = "libcalyrex_torch.so";
 
-/// libgomp reads this once, when it is loaded. Its default, spinning, makes many small parallel regions tens
-/// of times slower beside a busy neighbour.
-void choose_wait_policy() {
-  if (std::getenv("OMP_WAIT_POLICY") == nullptr && std::getenv("GOMP_SPINCOUNT") == nullptr) {
-    ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/1);
-  }
+/// Settings that libtorch's libraries read once, when they are loaded; what the user set stays.
+void choose_environment() {
+  // libgomp's default, spinning, makes many small parallel regions tens of times slower beside a busy
+  // neighbour.
+  if (std::getenv("GOMP_SPINCOUNT") == nullptr) ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
+  // oneDNN keeps compiled products by shape; ragged batches make new shapes all the time.
+  ::setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256", /*overwrite=*/0);
 }
 
 TorchPart* load() {
@@ -30,7 +31,7 @@ TorchPart* load() {
          "{} is missing beside the program, so commands that run a model do not work; './run build' makes it",
          kLibrary);
   }
-  choose_wait_policy();
+  choose_environment();
   // Symbols that the program has as well resolve to the program's: one log level, one set of interrupt flags.
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) fail(ErrorCode::kNotFound, "loading {}: {}", kLibrary, ::dlerror());

@@ -6,6 +6,7 @@
 #include "calyrex/base/error.h"
 #include "calyrex/cli/torch_part.h"
 #include "calyrex/infer/open.h"
+#include "calyrex/model/cpu_allocator.h"
 #include "calyrex/model/device.h"
 #include "calyrex/train/config.h"
 #include "calyrex/train/run.h"
@@ -15,6 +16,8 @@ namespace {
 
 class TorchPartImpl final : public TorchPart {
  public:
+  TorchPartImpl() { model::install_caching_cpu_allocator(); }
+
   std::unique_ptr<lm::LanguageModel> open_language_model(const lm::LocalModelOptions& options) override {
     return infer::open_language_model(options);
   }

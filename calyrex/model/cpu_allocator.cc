@@ -1,0 +1,120 @@
+#include "calyrex/model/cpu_allocator.h"
+
+#include <bit>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/Device.h>
+
+namespace calyrex::model {
+namespace {
+
+constexpr size_t kAlignment = 64;
+/// Smaller requests go to the C library, which serves them well.
+constexpr size_t kSmallestCached = size_t{64} << 10;
+/// More free memory than this is given back at once.
+constexpr size_t kMaxFreeBytes = size_t{1} << 30;
+
+/// Four classes an octave: at most a quarter of a block is unused.
+size_t size_class(size_t bytes) {
+  const size_t step = std::bit_floor(bytes) / 4;
+  return (bytes + step - 1) / step * step;
+}
+
+/// Stands before every block; 0 = not cached.
+struct Header {
+  size_t class_bytes;
+};
+static_assert(sizeof(Header) <= kAlignment);
+
+class FreeBlocks {
+ public:
+  void* take(size_t class_bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto found = blocks_.find(class_bytes);
+    if (found == blocks_.end() || found->second.empty()) return nullptr;
+    void* block = found->second.back();
+    found->second.pop_back();
+    free_bytes_ -= class_bytes;
+    return block;
+  }
+
+  void give(void* block, size_t class_bytes) {
+    const std::lock_guard lock(mutex_);
+    blocks_[class_bytes].push_back(block);
+    free_bytes_ += class_bytes;
+    if (free_bytes_ > kMaxFreeBytes) release();
+  }
+
+ private:
+  void release() {
+    for (auto& [class_bytes, blocks] : blocks_) {
+      for (void* block : blocks) std::free(block);
+      blocks.clear();
+    }
+    free_bytes_ = 0;
+  }
+
+  std::mutex mutex_;
+  std::map<size_t, std::vector<void*>> blocks_;
+  size_t free_bytes_ = 0;
+};
+
+/// Never destroyed: tensors of static objects may outlive it.
+FreeBlocks& free_blocks() {
+  static FreeBlocks* const blocks = new FreeBlocks;
+  return *blocks;
+}
+
+void release_block(void* data) {
+  if (data == nullptr) return;
+  std::byte* block = static_cast<std::byte*>(data) - kAlignment;
+  const size_t class_bytes = reinterpret_cast<Header*>(block)->class_bytes;
+  if (class_bytes == 0) {
+    std::free(block);
+  } else {
+    free_blocks().give(block, class_bytes);
+  }
+}
+
+class CachingCpuAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    if (bytes == 0) return {nullptr, c10::Device(c10::kCPU)};
+    const bool cached = bytes >= kSmallestCached;
+    const size_t class_bytes =
+        cached ? size_class(bytes) : (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    void* block = cached ? free_blocks().take(class_bytes) : nullptr;
+    if (block == nullptr) block = std::aligned_alloc(kAlignment, class_bytes + kAlignment);
+    if (block == nullptr) throw std::bad_alloc();
+    reinterpret_cast<Header*>(block)->class_bytes = cached ? class_bytes : 0;
+    void* data = static_cast<std::byte*>(block) + kAlignment;
+    return {data, data, &release_block, c10::Device(c10::kCPU)};
+  }
+
+  c10::DeleterFnPtr raw_deleter() const override { return &release_block; }
+
+  void copy_data(void* destination, const void* source, size_t count) const override {
+    default_copy_data(destination, source, count);
+  }
+};
+
+}  // namespace
+
+void install_caching_cpu_allocator() {
+  static CachingCpuAllocator* const allocator = [] {
+    auto* created = new CachingCpuAllocator;
+    c10::SetCPUAllocator(created, /*priority=*/1);
+    return created;
+  }();
+  static_cast<void>(allocator);
+}
+
+}  // namespace calyrex::model

@@ -1,0 +1,48 @@
+#include "calyrex/model/cpu_allocator.h"
+
+#include <thread>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace calyrex::model {
+namespace {
+
+TEST(CpuAllocator, FreedBlocksOfAClassAreUsedAgain) {
+  install_caching_cpu_allocator();
+  const void* first = at::empty({1'000'000}, at::kFloat).const_data_ptr();
+  const void* second = at::empty({990'000}, at::kFloat).const_data_ptr();  // the same class
+  EXPECT_EQ(first, second);
+  EXPECT_NE(first, at::empty({2'000'000}, at::kFloat).const_data_ptr());
+}
+
+TEST(CpuAllocator, BlocksAreAlignedAndKeepTheirValues) {
+  install_caching_cpu_allocator();
+  std::vector<at::Tensor> kept;
+  for (int64_t size = 1; size < 3'000'000; size = size * 3 + 1) {
+    kept.push_back(at::full({size}, static_cast<double>(size), at::kFloat));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(kept.back().const_data_ptr()) % 64, 0u);
+  }
+  for (const at::Tensor& tensor : kept) {
+    EXPECT_TRUE((tensor == static_cast<double>(tensor.numel())).all().item<bool>());
+  }
+}
+
+TEST(CpuAllocator, ThreadsShareIt) {
+  install_caching_cpu_allocator();
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int64_t round = 0; round < 200; ++round) {
+        const at::Tensor tensor = at::full({30'000 + round * 100}, thread, at::kFloat);
+        if (!(tensor == thread).all().item<bool>()) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace calyrex::model
