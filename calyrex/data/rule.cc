@@ -23,6 +23,10 @@ const std::vector<Rule>& all_rules() {
     for (auto part : {form_rules(), word_rules(), list_rules(), guard_rules(), untrained_rules()}) {
       std::move(part.begin(), part.end(), std::back_inserter(all));
     }
+    for (Rule& rule : all) {
+      const std::vector<std::string_view> composed = composed_wordings(rule.name);
+      rule.wordings.train.insert(rule.wordings.train.end(), composed.begin(), composed.end());
+    }
     return all;
   }();
   return rules;

@@ -1,5 +1,6 @@
 #include "calyrex/data/rule_rows.h"
 
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -33,6 +34,27 @@ void for_rows(const RuleData& data, Visit visit) {
 }
 
 bool states_rule(const RuleRow& row) { return row.sort == RowSort::kRule || row.sort == RowSort::kOverrule; }
+
+TEST(RuleRequests, AreNoPartOfAHeldOutWording) {
+  const auto lower = [](std::string_view text) {
+    std::string result(text);
+    for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return result;
+  };
+  size_t requests = 0;
+  for (const Rule& rule : all_rules()) {
+    for (const std::string_view request : rule_requests(rule.name)) {
+      ++requests;
+      EXPECT_TRUE(rule.trained()) << rule.name;
+      for (const auto* held_out : {&rule.wordings.dev, &rule.wordings.test}) {
+        for (const std::string_view wording : *held_out) {
+          EXPECT_EQ(lower(wording).find(lower(request)), std::string::npos) << rule.name << ": " << request;
+        }
+      }
+    }
+  }
+  EXPECT_GT(requests, 100u);
+}
 
 TEST(RuleCatalogue, HasEnoughRulesAndWordings) {
   size_t trained = 0;
