@@ -1,5 +1,4 @@
 // `calyrex adapter info`: what an adapter is, without loading it.
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -10,6 +9,7 @@
 
 #include "calyrex/base/error.h"
 #include "calyrex/base/fields.h"
+#include "calyrex/base/file.h"
 #include "calyrex/base/json.h"
 #include "calyrex/base/log.h"
 #include "calyrex/cli/commands.h"
@@ -40,7 +40,7 @@ std::shared_ptr<const weights::ModelSource> find_backbone(const AdapterInfoOptio
                                                           const weights::AdapterConfig& config) {
   if (!options.model.empty()) return weights::open_model(options.model);
   const std::string& name = config.base_model_name_or_path;
-  if (name != "default" && !std::filesystem::exists(name)) return nullptr;
+  if (name != "default" && !path_exists(name)) return nullptr;
   try {
     return weights::open_model(name);
   } catch (const Error& error) {

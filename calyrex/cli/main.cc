@@ -79,7 +79,7 @@ void flush_output() {
 }
 
 int run_program(int argc, char** argv) {
-  CLI::App app("Trains, evaluates and serves system-prompt anchoring adapters on frozen language models.",
+  CLI::App app("Trains and runs system-prompt anchoring adapters on frozen language models.",
                "calyrex");
   app.require_subcommand(0, 1);
   app.fallthrough();
