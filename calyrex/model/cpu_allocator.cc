@@ -12,6 +12,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/Device.h>
+#include <sys/mman.h>
 
 namespace calyrex::model {
 namespace {
@@ -26,6 +27,14 @@ constexpr size_t kMaxFreeBytes = size_t{1} << 30;
 size_t size_class(size_t bytes) {
   const size_t step = std::bit_floor(bytes) / 4;
   return (bytes + step - 1) / step * step;
+}
+
+/// Memory of a cached block, straight from the system, so that giving it back works whatever else was
+/// allocated.
+void* map_block(size_t class_bytes) {
+  void* block =
+      ::mmap(nullptr, class_bytes + kAlignment, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return block == MAP_FAILED ? nullptr : block;
 }
 
 /// Stands before every block; 0 = not cached.
@@ -56,7 +65,7 @@ class FreeBlocks {
  private:
   void release() {
     for (auto& [class_bytes, blocks] : blocks_) {
-      for (void* block : blocks) std::free(block);
+      for (void* block : blocks) ::munmap(block, class_bytes + kAlignment);
       blocks.clear();
     }
     free_bytes_ = 0;
@@ -92,7 +101,9 @@ class CachingCpuAllocator final : public c10::Allocator {
     const size_t class_bytes =
         cached ? size_class(bytes) : (bytes + kAlignment - 1) / kAlignment * kAlignment;
     void* block = cached ? free_blocks().take(class_bytes) : nullptr;
-    if (block == nullptr) block = std::aligned_alloc(kAlignment, class_bytes + kAlignment);
+    if (block == nullptr) {
+      block = cached ? map_block(class_bytes) : std::aligned_alloc(kAlignment, class_bytes + kAlignment);
+    }
     if (block == nullptr) throw std::bad_alloc();
     reinterpret_cast<Header*>(block)->class_bytes = cached ? class_bytes : 0;
     void* data = static_cast<std::byte*>(block) + kAlignment;
