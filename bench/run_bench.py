@@ -37,9 +37,9 @@ def parse_arguments():
     return arguments
 
 
-def measure(arguments, scratch):
-    """Results of the chosen lines, in order; one that fails is reported and does not stop the others."""
-    context = Context(arguments, ROOT, scratch)
+def measure(arguments, context, finished):
+    """Results of the chosen lines, in order; one that fails is reported and does not stop the others. `finished` is called with
+    the results so far after each, so that an interrupted run keeps them."""
     results = []
     for name in arguments.lines:
         line = LINES[name]
@@ -52,6 +52,7 @@ def measure(arguments, scratch):
         except context.failures as error:
             results.append(report.failed(name, line.title, error))
             print(f"[bench] {name}: FAILED: {error}", file=sys.stderr)
+        finished(results)
     return results
 
 
@@ -59,12 +60,16 @@ def main():
     arguments = parse_arguments()
     if not arguments.program.exists():
         sys.exit(f"error: {arguments.program} is missing; './run build' makes it")
-    before = machine.describe(ROOT, arguments.threads)
+    document = {"machine": machine.describe(ROOT, arguments.threads)}
+
+    def write(results):
+        document["load_average_after"] = machine.load_average()
+        document["results"] = [result.to_json() for result in results]
+        report.write(document, results, arguments.output, ROOT / "docs" / "benchmarks.md" if arguments.docs else None)
+
     with tempfile.TemporaryDirectory(prefix="calyrex-bench-") as scratch:
-        results = measure(arguments, pathlib.Path(scratch))
-    document = {"machine": before, "load_average_after": machine.load_average(),
-                "results": [result.to_json() for result in results]}
-    report.write(document, results, arguments.output, ROOT / "docs" / "benchmarks.md" if arguments.docs else None)
+        results = measure(arguments, Context(arguments, ROOT, pathlib.Path(scratch)), write)
+    write(results)
     print(report.markdown(document, results))
     missed = [result for result in results if result.met is False]
     return 1 if arguments.gate and missed else 0
