@@ -258,8 +258,8 @@ EncodedChat ChatJob::encode(const Tokenizer& tokenizer) {
   std::vector<TemplateChat> chats = {chat_, mark_chat(chat_, added_, Marking::kAround, salt_)};
   if (seeks_default_text_) {
     TemplateChat with_system = chat_;
-    with_system.messages.insert(with_system.messages.begin(),
-                                {{"role", "system"}, {"content", marker_pair(salt_, texts_.size())}});
+    const Json system = {{"role", "system"}, {"content", marker_pair(salt_, texts_.size())}};
+    with_system.messages.insert(with_system.messages.begin(), system);
     chats.push_back(std::move(with_system));
   }
   renderings_ = chat_template_.render(chats, variants_);
@@ -284,10 +284,11 @@ EncodedChat ChatJob::encode(const Tokenizer& tokenizer) {
 /// space after its last special token.
 TokenSpan ChatJob::message_span(const EncodedChat& chat, int64_t begin, int64_t end,
                                 const Tokenizer& tokenizer) const {
-  const auto bos = tokenizer.bos_token();
-  if (begin == 0 && bos && !bos->empty() && chat.text.starts_with(*bos))
-    begin = static_cast<int64_t>(bos->size());
   TokenSpan span = tokens_overlapping(chat, begin, end);
+  // Some models' BOS is also how each header begins; then it belongs to the message.
+  const auto bos = tokenizer.bos_token();
+  const bool starts_with_bos = begin == 0 && span.length() > 1 && bos && chat.text.starts_with(*bos);
+  if (starts_with_bos && tokenizer.is_special(chat.token_ids[1])) span.begin = 1;
   for (int64_t token = span.end; token-- > span.begin;) {
     if (tokenizer.is_special(chat.token_ids[token])) {
       span.end = token + 1;

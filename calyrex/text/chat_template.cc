@@ -18,8 +18,7 @@ ChatTemplate::ChatTemplate(std::string source, std::string name)
     : source_(std::move(source)), name_("chat template of " + std::move(name)) {
   auto handle = std::make_shared<Handle>();
   BridgeBytes error;
-  check_bridge(calyrex_template_compile(bridge_view(source_), &handle->raw, error.out()), error,
-               name_);
+  check_bridge(calyrex_template_compile(bridge_view(source_), &handle->raw, error.out()), error, name_);
   handle_ = std::move(handle);
 }
 

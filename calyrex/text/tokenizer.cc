@@ -157,8 +157,7 @@ class BridgeTokenizer final : public Tokenizer {
   BridgeTokenizer(Handle handle, NamedTokens special)
       : handle_(std::move(handle)), special_(std::move(special)) {
     BridgeBytes json, error;
-    check_bridge(calyrex_tokenizer_describe(handle_.get(), json.out(), error.out()), error,
-                 "tokenizer");
+    check_bridge(calyrex_tokenizer_describe(handle_.get(), json.out(), error.out()), error, "tokenizer");
     const Json description = parse_json(json.view(), "tokenizer");
     vocab_size_ = description["vocab_size"].get<int64_t>();
     for (const Json& token : description["added_tokens"]) {

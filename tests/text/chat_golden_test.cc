@@ -1,7 +1,7 @@
 // Texts and ids of transformers for every template of tests/golden/text/templates.
-#include <gtest/gtest.h>
-
 #include <map>
+
+#include <gtest/gtest.h>
 
 #include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
@@ -44,8 +44,8 @@ TEST(ChatGolden, TextsAndIdsEqualTransformers) {
     } catch (const Error& error) {
       ASSERT_TRUE(row.contains("error")) << error.what();
       EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-      EXPECT_EQ(error.what(), "chat template of " + family + " refuses these messages: " +
-                                  row["error"].get<std::string>());
+      EXPECT_EQ(error.what(),
+                "chat template of " + family + " refuses these messages: " + row["error"].get<std::string>());
     }
   }
 }
