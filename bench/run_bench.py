@@ -61,6 +61,7 @@ def main():
     if not arguments.program.exists():
         sys.exit(f"error: {arguments.program} is missing; './run build' makes it")
     document = {"machine": machine.describe(ROOT, arguments.threads)}
+    report.warn_when_busy(document["machine"])
 
     def write(results):
         document["load_average_after"] = machine.load_average()

@@ -1,6 +1,7 @@
 """Results as a table and as JSON."""
 import json
 import statistics
+import sys
 from dataclasses import dataclass, field
 
 
@@ -69,6 +70,17 @@ def markdown(document, results):
     return "\n".join(lines)
 
 
+PAGE = """# Benchmarks
+
+`./run bench` measures this program on this machine and prints the table below; `./run bench --docs` also writes it here, so every figure on
+this page was printed by it. Each figure is the median of several runs, with its range. Programs that are compared run in turn (A B A B), on the same
+rows of the project's own rule data, with the same number of threads; the rate of a training run leaves out its first two steps. PyTorch eager is
+`bench/peers/train_eager.py`: transformers, padded batches of 8 rows, bf16 autocast, the same CAL blocks, no gradient below the first. Real tokens
+are those of rows, without padding. A machine that does other work at the same time gives figures that mean nothing: look at the load average.
+
+"""
+
+
 def write(document, results, output, docs):
     output.mkdir(parents=True, exist_ok=True)
     text = markdown(document, results)
@@ -76,4 +88,11 @@ def write(document, results, output, docs):
     (output / "bench.md").write_text(text + "\n")
     if docs is not None:
         docs.parent.mkdir(parents=True, exist_ok=True)
-        docs.write_text(f"# Benchmarks\n\nPrinted by `./run bench --docs`; every figure below was measured by it.\n\n{text}\n")
+        docs.write_text(PAGE + text + "\n")
+
+
+def warn_when_busy(machine):
+    """Figures taken beside other work are worthless; whoever measures should know."""
+    if machine["load_average_before"] > 0.5 * machine["cores"]:
+        print(f"[bench] warning: this machine is busy (load average {machine['load_average_before']}): the figures will be too low",
+              file=sys.stderr, flush=True)
