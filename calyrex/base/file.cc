@@ -94,6 +94,17 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+bool path_exists(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG) return false;
+  fail_io("look at", path);
+}
+
+void rename_path(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) fail_io("write", to);
+}
+
 std::string read_file(const fs::path& path, size_t max_bytes) {
   const MappedFile file = MappedFile::open(path);
   const auto bytes = file.bytes();

@@ -30,6 +30,12 @@ class MappedFile {
   size_t size_ = 0;
 };
 
+/// Whether something of that name is there (links followed). Throws kIo when the system forbids to look.
+bool path_exists(const std::filesystem::path& path);
+
+/// Renames or moves within a file system. Throws kIo.
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
+
 /// Whole file as a string. Throws kNotFound, kIo, and kInvalidArgument when it is larger than `max_bytes`.
 std::string read_file(const std::filesystem::path& path, size_t max_bytes);
 

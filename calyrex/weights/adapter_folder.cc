@@ -19,7 +19,7 @@ constexpr size_t kMaxTemplateBytes = 256 << 10;
 
 /// Configuration and weights of a folder, read but not yet compared with each other.
 AdapterFolder read_adapter(const fs::path& path) {
-  if (!fs::exists(path / kConfigFile)) {
+  if (!path_exists(path / kConfigFile)) {
     fail(ErrorCode::kNotFound,
          "{} holds no {}; an adapter is a folder that calyrex train or adapter init wrote", path.string(),
          kConfigFile);
@@ -28,7 +28,7 @@ AdapterFolder read_adapter(const fs::path& path) {
   folder.path = path;
   folder.config = parse_adapter_config(read_json_file(path / kConfigFile), (path / kConfigFile).string());
   folder.weights = std::make_shared<SafetensorsFile>(SafetensorsFile::open(path / kWeightsFile));
-  if (fs::exists(path / kTemplateFile))
+  if (path_exists(path / kTemplateFile))
     folder.chat_template = read_file(path / kTemplateFile, kMaxTemplateBytes);
   return folder;
 }
@@ -63,16 +63,14 @@ bool is_llama_like(std::string_view model_type) { return model_type == "llama" |
 /// Moves the files of a finished folder into an existing one. The configuration goes first and comes last, so
 /// that a stop in between leaves no adapter rather than one with another's weights.
 void replace_files(const fs::path& staging, const fs::path& path) {
-  std::error_code error;
-  fs::remove(path / kConfigFile, error);
+  if (path_exists(path / kConfigFile)) rename_path(path / kConfigFile, staging / "adapter_config.json.old");
   std::vector<fs::path> names;
-  for (const fs::directory_entry& entry : fs::directory_iterator(staging))
-    names.push_back(entry.path().filename());
-  std::partition(names.begin(), names.end(), [](const fs::path& name) { return name != kConfigFile; });
-  for (const fs::path& name : names) {
-    fs::rename(staging / name, path / name, error);
-    if (error) fail(ErrorCode::kIo, "cannot write {}: {}", (path / name).string(), error.message());
+  for (const fs::directory_entry& entry : fs::directory_iterator(staging)) {
+    const fs::path name = entry.path().filename();
+    if (name != kConfigFile && name != "adapter_config.json.old") names.push_back(name);
   }
+  names.emplace_back(kConfigFile);
+  for (const fs::path& name : names) rename_path(staging / name, path / name);
 }
 
 }  // namespace
@@ -153,7 +151,7 @@ void write_adapter(const fs::path& path, const AdapterConfig& config,
     write_file_atomically(staging / name, text);
   }
   write_file_atomically(staging / kConfigFile, to_json_text(adapter_config_to_json(config)));
-  if (fs::exists(path)) {
+  if (path_exists(path)) {
     replace_files(staging, path);
   } else {
     folder.commit();

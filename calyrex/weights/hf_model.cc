@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "calyrex/base/error.h"
+#include "calyrex/base/file.h"
 #include "calyrex/base/log.h"
 #include "calyrex/weights/model_files.h"
 #include "calyrex/weights/printable.h"
@@ -69,13 +70,13 @@ std::vector<SafetensorsFile> open_shards(const fs::path& folder, const fs::path&
 
 std::vector<SafetensorsFile> open_weights(const fs::path& folder) {
   std::vector<SafetensorsFile> files;
-  if (fs::exists(folder / kSingleFile)) {
+  if (path_exists(folder / kSingleFile)) {
     files.push_back(SafetensorsFile::open(folder / kSingleFile));
     return files;
   }
-  if (fs::exists(folder / kIndexFile)) return open_shards(folder, folder / kIndexFile);
+  if (path_exists(folder / kIndexFile)) return open_shards(folder, folder / kIndexFile);
   for (const std::string_view other : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
-    if (fs::exists(folder / other)) {
+    if (path_exists(folder / other)) {
       fail(ErrorCode::kUnsupported, "{} holds {}, which can run code; convert the model to safetensors",
            folder.string(), other);
     }
@@ -122,38 +123,53 @@ TokenizerSource read_tokenizer(const fs::path& folder, const Json& config, int64
   TokenizerSource source;
   source.name = name;
   const fs::path tokenizer = folder / "tokenizer.json";
-  if (fs::exists(tokenizer)) source.tokenizer_json = tokenizer;
+  if (path_exists(tokenizer)) source.tokenizer_json = tokenizer;
   const fs::path config_path = folder / "tokenizer_config.json";
-  if (fs::exists(config_path)) {
+  if (path_exists(config_path)) {
     source.tokenizer_config = read_json_file(config_path);
     if (!source.tokenizer_config.is_object()) {
       fail(ErrorCode::kCorruptData, "{}: not a JSON object", config_path.string());
     }
   }
   const fs::path template_path = folder / "chat_template.jinja";
-  if (fs::exists(template_path)) {
+  if (path_exists(template_path)) {
     source.chat_template = read_file(template_path, kMaxTemplateBytes);
   } else {
     source.chat_template = template_from_config(source.tokenizer_config, config_path);
   }
   const fs::path generation_path = folder / "generation_config.json";
-  if (fs::exists(generation_path)) {
+  if (path_exists(generation_path)) {
     source.stop_ids = read_eos_ids(read_json_file(generation_path), generation_path, vocab_size);
   }
   if (source.stop_ids.empty()) source.stop_ids = read_eos_ids(config, folder / "config.json", vocab_size);
   return source;
 }
 
+/// Says what a folder without config.json is, where that helps.
+[[noreturn]] void fail_no_model(const fs::path& folder) {
+  if (path_exists(folder / "adapter_config.json")) {
+    fail(ErrorCode::kInvalidArgument,
+         "{} has no config.json; it is an adapter: pass it with --adapter and a model with --model",
+         folder.string());
+  }
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().extension() == ".gguf") {
+      fail(ErrorCode::kInvalidArgument, "{} has no config.json; give the .gguf file itself, e.g. {}",
+           folder.string(), entry.path().string());
+    }
+  }
+  fail(ErrorCode::kNotFound,
+       "{} has no config.json; a model is a Hugging Face folder, a .gguf file, org/name or default",
+       folder.string());
+}
+
 }  // namespace
 
 std::shared_ptr<const ModelSource> open_hf_folder(const fs::path& folder, const std::string& name) {
   const fs::path config_path = folder / "config.json";
-  if (!fs::exists(config_path)) {
-    const bool adapter = fs::exists(folder / "adapter_config.json");
-    fail(adapter ? ErrorCode::kInvalidArgument : ErrorCode::kNotFound, "{} has no config.json{}",
-         folder.string(),
-         adapter ? "; it is an adapter: pass it with --adapter and a model with --model"
-                 : "; a model is a Hugging Face folder, a .gguf file or org/name");
+  if (!path_exists(config_path)) {
+    fail_no_model(folder);
   }
   const Json config = read_json_file(config_path);
   auto model = std::make_shared<HfModel>();

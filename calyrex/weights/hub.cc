@@ -71,9 +71,9 @@ bool is_revision(std::string_view text) {
 /// Names of the weight files in a folder that holds either model.safetensors or the index; empty when neither
 /// is there.
 std::vector<std::string> weight_files(const fs::path& folder) {
-  if (fs::exists(folder / kSingleFile)) return {std::string(kSingleFile)};
+  if (path_exists(folder / kSingleFile)) return {std::string(kSingleFile)};
   std::vector<std::string> names;
-  if (fs::exists(folder / kIndexFile)) {
+  if (path_exists(folder / kIndexFile)) {
     for (const auto& [shard, tensors] : read_shard_index(folder / kIndexFile)) names.push_back(shard);
   }
   return names;
@@ -81,9 +81,9 @@ std::vector<std::string> weight_files(const fs::path& folder) {
 
 bool is_complete(const fs::path& snapshot) {
   const std::vector<std::string> weights = weight_files(snapshot);
-  return fs::exists(snapshot / kConfigFile) && !weights.empty() &&
+  return path_exists(snapshot / kConfigFile) && !weights.empty() &&
          std::all_of(weights.begin(), weights.end(),
-                     [&](const std::string& name) { return fs::exists(snapshot / name); });
+                     [&](const std::string& name) { return path_exists(snapshot / name); });
 }
 
 /// The commit that the cache knows for a revision: what refs/<revision> says, or the revision itself.

@@ -160,7 +160,7 @@ std::string HubDownload::resolve_commit(const std::string& file) {
 
 bool HubDownload::fetch(const fs::path& folder, const std::string& file, HubFile need) {
   const fs::path target = folder / file;
-  if (fs::exists(target)) return true;
+  if (path_exists(target)) return true;
   fs::path partial = target;
   partial += ".incomplete";
   Expected expected;
@@ -235,7 +235,7 @@ void HubDownload::finish(const fs::path& partial, const fs::path& target, const 
     fail(ErrorCode::kCorruptData, "{} is not the file that the hub describes ({} bytes received); try again",
          target.filename().string(), size);
   }
-  fs::rename(partial, target);
+  rename_path(partial, target);
 }
 
 }  // namespace calyrex::weights

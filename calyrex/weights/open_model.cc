@@ -27,7 +27,7 @@ fs::path program_folder() {
 /// current one.
 fs::path find_default_model() {
   if (const char* path = std::getenv("CALYREX_DEFAULT_MODEL"); path != nullptr && *path != '\0') {
-    if (!fs::exists(path)) {
+    if (!path_exists(path)) {
       fail(ErrorCode::kNotFound, "the default model {} (CALYREX_DEFAULT_MODEL) does not exist", path);
     }
     return path;
@@ -35,7 +35,7 @@ fs::path find_default_model() {
   std::error_code ignored;
   for (fs::path folder : {program_folder(), fs::current_path(ignored)}) {
     for (; folder.has_relative_path(); folder = folder.parent_path()) {
-      if (fs::exists(folder / kDefaultModelPath)) return folder / kDefaultModelPath;
+      if (path_exists(folder / kDefaultModelPath)) return folder / kDefaultModelPath;
     }
   }
   fail(ErrorCode::kNotFound,
@@ -83,7 +83,7 @@ Json describe_types(const std::vector<TensorView>& tensors) {
 
 std::shared_ptr<const ModelSource> open_model(const std::string& name) {
   if (name == "default") return open_path(find_default_model(), name);
-  if (fs::exists(name)) return open_path(name, name);
+  if (path_exists(name)) return open_path(name, name);
   const std::optional<HubName> hub = parse_hub_name(name);
   if (!hub || name.ends_with(".gguf")) {
     fail(ErrorCode::kNotFound,

@@ -143,7 +143,12 @@ TEST(ModelSource, DefaultModelThatIsNotThere) {
 TEST(ModelSource, PathsThatAreNoModel) {
   const TempFolder folder;
   expect_error(ErrorCode::kNotFound, "no model ./nothing.gguf", [] { open_model("./nothing.gguf"); });
+  expect_error(ErrorCode::kNotFound, "no model xxx", [] { open_model(std::string(5000, 'x')); });
   expect_error(ErrorCode::kNotFound, "has no config.json", [&] { open_model(folder.path().string()); });
+  test::write_bytes(folder / "m.gguf", "GGUF");
+  expect_error(ErrorCode::kInvalidArgument,
+               "give the .gguf file itself, e.g. " + (folder / "m.gguf").string(),
+               [&] { open_model(folder.path().string()); });
   test::write_bytes(folder / "adapter_config.json", "{}");
   expect_error(ErrorCode::kInvalidArgument, "it is an adapter", [&] { open_model(folder.path().string()); });
   test::write_bytes(folder / "weights.bin", "abcdefgh");
