@@ -1,15 +1,15 @@
 #include "calyrex/base/file.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "calyrex/base/error.h"
 
@@ -49,6 +49,31 @@ fs::path temporary_name(const fs::path& path) {
   fs::path name = path;
   name += fmt::format(".tmp-{}-{}", ::getpid(), counter.fetch_add(1));
   return name;
+}
+
+/// Reads a pipe or terminal to its end.
+std::string read_stream(const fs::path& path, size_t max_bytes) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_io("open", path);
+  std::string text;
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t count = ::read(descriptor, buffer, sizeof(buffer));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0 || text.size() > max_bytes) {
+      const int error = errno;
+      ::close(descriptor);
+      errno = error;
+      if (count < 0) fail_io("read", path);
+      break;
+    }
+    text.append(buffer, static_cast<size_t>(count));
+  }
+  if (text.size() > max_bytes) {
+    fail(ErrorCode::kInvalidArgument, "{} has more than the {} bytes that are read here", path.string(),
+         max_bytes);
+  }
+  return text;
 }
 
 }  // namespace
@@ -106,11 +131,13 @@ void rename_path(const fs::path& from, const fs::path& to) {
 }
 
 std::string read_file(const fs::path& path, size_t max_bytes) {
+  std::error_code ignored;
+  if (fs::is_fifo(path, ignored) || fs::is_character_file(path, ignored)) return read_stream(path, max_bytes);
   const MappedFile file = MappedFile::open(path);
   const auto bytes = file.bytes();
   if (bytes.size() > max_bytes) {
-    fail(ErrorCode::kInvalidArgument, "{} has {} bytes; at most {} are read here", path.string(), bytes.size(),
-         max_bytes);
+    fail(ErrorCode::kInvalidArgument, "{} has {} bytes; at most {} are read here", path.string(),
+         bytes.size(), max_bytes);
   }
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }

@@ -36,7 +36,7 @@ bool path_exists(const std::filesystem::path& path);
 /// Renames or moves within a file system. Throws kIo.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Whole file as a string. Throws kNotFound, kIo, and kInvalidArgument when it is larger than `max_bytes`.
+/// Whole file, or pipe up to its end, as a string. Throws kNotFound, kIo, and kInvalidArgument when it is larger than `max_bytes`.
 std::string read_file(const std::filesystem::path& path, size_t max_bytes);
 
 /// Writes next to `path` under a temporary name, syncs, and renames on commit(). Without commit() nothing is left.

@@ -1,9 +1,12 @@
 #include "calyrex/base/file.h"
 
 #include <csignal>
+#include <fstream>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "calyrex/base/error.h"
@@ -85,6 +88,23 @@ TEST_F(File, ErrorsHaveTheirCodes) {
   write_file_atomically(folder_ / "big", "12345");
   EXPECT_EQ(code_of([&] { read_file(folder_ / "big", 4); }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code_of([&] { write_file_atomically(folder_ / "no" / "file", ""); }), ErrorCode::kNotFound);
+}
+
+TEST_F(File, APipeIsReadToItsEnd) {
+  const fs::path path = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  for (const size_t limit : {size_t{200'000}, size_t{1000}}) {
+    std::thread writer([&] {
+      std::signal(SIGPIPE, SIG_IGN);
+      std::ofstream(path) << std::string(150'000, 'x');
+    });
+    if (limit > 150'000) {
+      EXPECT_EQ(read_file(path, limit), std::string(150'000, 'x'));
+    } else {
+      EXPECT_EQ(code_of([&] { read_file(path, limit); }), ErrorCode::kInvalidArgument);
+    }
+    writer.join();
+  }
 }
 
 TEST_F(File, LinesAreNumberedFromOneAndLoseTheirEnds) {
