@@ -11,6 +11,10 @@ rm -rf "$golden/models" "$golden/model"
 "$python" "$here/make_tiny_models.py" "$golden/models"
 "$python" "$here/make_model_goldens.py" "$golden/models" "$golden/model"
 "$python" "$here/make_data_statistics.py"
+rm -rf "$golden/weights"
+"$python" "$here/weights_blocks.py" "$golden/weights"
+"$python" "$here/weights_rope.py" "$golden/weights"
+"$python" "$here/weights_gguf.py" "$golden/models" "$golden/weights"
 
 backbone="$here/../../.deps/models/SmolLM2-135M-Instruct.Q4_1.gguf"
 if [[ -f "$backbone" ]]; then
