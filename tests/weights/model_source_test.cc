@@ -147,7 +147,7 @@ TEST(ModelSource, PathsThatAreNoModel) {
   expect_error(ErrorCode::kNotFound, "has no config.json", [&] { open_model(folder.path().string()); });
   test::write_bytes(folder / "m.gguf", "GGUF");
   expect_error(ErrorCode::kInvalidArgument,
-               "give the .gguf file itself, e.g. " + (folder / "m.gguf").string(),
+               fmt::format("give the .gguf file itself, e.g. {}", (folder / "m.gguf").string()),
                [&] { open_model(folder.path().string()); });
   test::write_bytes(folder / "adapter_config.json", "{}");
   expect_error(ErrorCode::kInvalidArgument, "it is an adapter", [&] { open_model(folder.path().string()); });
