@@ -1,0 +1,141 @@
+// The real program without its torch part: what it prints, its exit codes, and how fast it starts.
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/run_program.h"
+
+namespace calyrex {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+test::ProgramResult run(const std::string& arguments) {
+  return test::run_program(CALYREX_PROGRAM, arguments);
+}
+
+int64_t count_lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+TEST(Program, VersionAndHelp) {
+  const test::ProgramResult version = run("--version");
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_THAT(version.output, StartsWith("calyrex "));
+  EXPECT_EQ(version.errors, "");
+  const test::ProgramResult help = run("--help");
+  EXPECT_EQ(help.exit_code, 0);
+  for (const char* name : {"generate", "chat", "score", "render", "data", "adapter", "model"}) {
+    EXPECT_THAT(help.output, HasSubstr(name));
+  }
+  EXPECT_THAT(run("score --help").output, HasSubstr("--input"));
+}
+
+TEST(Program, StartsInstantly) {
+  // The best of several: other programs may run on the machine.
+  double best = 1e9;
+  for (int i = 0; i < 20; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    run("--version");
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  RecordProperty("seconds", std::to_string(best));
+  EXPECT_LT(best, 0.05);
+}
+
+TEST(Program, UsageErrorsAreOneLineAndExitTwo) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "no command given"},
+      {"scoer", "did you mean 'score'?"},
+      {"adapter infoo", "did you mean 'info'?"},
+      {"--bogus", "--bogus"},
+      {"score --input a.jsonl", "--output is required"},
+      {"generate --prompt x --temperature warm", "temperature"},
+      {"generate", "--prompt"},
+      {"generate --prompt x --messages m.json", "leave out"},
+      {"generate --prompt x --dtype float8", "float8"},
+      {"generate --prompt x --adapter some/where@much", "no scale"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const test::ProgramResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, 2) << arguments;
+    EXPECT_THAT(result.errors, StartsWith("error: ")) << arguments;
+    EXPECT_THAT(result.errors, HasSubstr(expected)) << arguments;
+    EXPECT_EQ(count_lines(result.errors), 1) << arguments << ": " << result.errors;
+    EXPECT_EQ(result.output, "") << arguments;
+  }
+}
+
+TEST(Program, BadScoreRowsAreToldByLineBeforeAnyModelIsOpened) {
+  const test::TemporaryFolder folder;
+  const std::pair<std::string, std::string> cases[] = {
+      {"{\"id\": 1, \"prompt\": \"a\", \"completion\": \"b\"}\n{\"id\": 2}\n",
+       "rows.jsonl:2: expected \"messages\""},
+      {"{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}\n",
+       "rows.jsonl:1: the last message must be"},
+      {"\n{\"prompt\": \"a\"}\n", "rows.jsonl:2: expected a string \"completion\""},
+      {"{\"prompt\": \"a\", \"completion\": \"\"}\n", "rows.jsonl:1: \"completion\" is empty"},
+      {"{\"prompt\": \"a\", \"completion\": \"b\", \"spans\": [1]}\n", "rows.jsonl:1: \"spans\" must be"},
+      {"{broken\n", "rows.jsonl:1"},
+      {"[1]\n", "rows.jsonl:1: expected a JSON object"},
+      {"", "no rows"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const std::string input = folder.write("rows.jsonl", text);
+    const std::string output = (folder.path() / "out.jsonl").string();
+    const test::ProgramResult result =
+        run("score --model no/such/model/here --input " + input + " --output " + output);
+    EXPECT_EQ(result.exit_code, 2) << text;
+    EXPECT_THAT(result.errors, HasSubstr(expected)) << text;
+    EXPECT_EQ(count_lines(result.errors), 1) << result.errors;
+    EXPECT_FALSE(std::filesystem::exists(output));
+  }
+}
+
+TEST(Program, MissingFilesExitThree) {
+  for (const std::string arguments :
+       {"score --input no/such/rows.jsonl --output x.jsonl",
+        "generate --prompt x --model no/such/folder/model.gguf",
+        "generate --prompt x --model tests/golden/models/llama --adapter no/such/adapter",
+        "generate --messages no/such/messages.json"}) {
+    const test::ProgramResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, 3) << arguments << ": " << result.errors;
+    EXPECT_EQ(count_lines(result.errors), 1) << result.errors;
+  }
+}
+
+TEST(Program, AdapterOfAnotherModelExitsFour) {
+  const test::ProgramResult result =
+      run("generate --prompt x --model tests/golden/models/qwen2 --adapter tests/golden/model/llama.default");
+  EXPECT_EQ(result.exit_code, 4) << result.errors;
+  EXPECT_THAT(result.errors, HasSubstr("llama.default"));
+}
+
+TEST(Program, SignalsExitWith130) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    // `render` waits for its input from a pipe that nobody writes to.
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(ends[0], STDIN_FILENO);
+      ::execl(CALYREX_PROGRAM, CALYREX_PROGRAM, "render", "--model", "tests/golden/models/qwen3",
+              "--messages", "/dev/stdin", nullptr);
+      ::_exit(99);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    ::kill(child, signal);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ::close(ends[0]);
+    ::close(ends[1]);
+    ASSERT_TRUE(WIFEXITED(status)) << "signal " << signal;
+    EXPECT_EQ(WEXITSTATUS(status), 130) << "signal " << signal;
+  }
+}
+
+}  // namespace
+}  // namespace calyrex
