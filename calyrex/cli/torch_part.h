@@ -42,7 +42,7 @@ class TorchPart {
   virtual Json describe() = 0;
 };
 
-/// Loads libcalyrex_torch.so beside the program once (setting OMP_WAIT_POLICY=passive before, unless the user
+/// Loads libcalyrex_torch.so beside the program once (setting a short GOMP_SPINCOUNT before, unless the user
 /// chose). kNotFound with a remedy when the program was built without it.
 TorchPart& torch_part();
 
