@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 
 class PaddedCalBlock(nn.Module):
-    """Defaults of the method: no positions, inclusive, MLP on every token; keys and values of the span tokens alone."""
+    """The method's defaults; keys and values of the span tokens alone."""
 
     def __init__(self, config):
         super().__init__()
@@ -29,7 +29,7 @@ class PaddedCalBlock(nn.Module):
         nn.init.zeros_(self.down_proj.weight)
 
     def forward(self, x, span_index, mask, sees):
-        """x [batch, seq, hidden]; span_index [batch, span]; mask [batch, 1, seq, span]; sees [batch, seq, 1]."""
+        """x and what it returns: [batch, seq, hidden]; the rest as PaddedBatch holds it."""
         batch, seq, hidden = x.shape
         h = self.attn_norm(x)
         of_span = h.gather(1, span_index[..., None].expand(-1, -1, hidden))
@@ -62,13 +62,15 @@ class PaddedBatch:
             self.attention_mask[row, :length] = 1
             self.labels[row, :length] = torch.tensor(chat.label_mask(), dtype=torch.bool)
             self.span_index[row, : len(span)] = torch.tensor(span, dtype=torch.long)
-            visible[row, :, : len(span)] = torch.arange(seq)[:, None] >= torch.tensor(span, dtype=torch.long)[None, :]
+            visible[row, :, : len(span)] = (
+                torch.arange(seq)[:, None] >= torch.tensor(span, dtype=torch.long)[None, :]
+            )
         self.sees = visible.any(-1, keepdim=True)
         self.mask = torch.zeros(visible.shape).masked_fill_(~visible, -1e9)[:, None]
 
 
 class EagerCal(nn.Module):
-    """A frozen transformers decoder and its blocks; forward gives the mean loss over a batch's label tokens."""
+    """A frozen transformers decoder and its blocks; forward gives the summed loss of a batch's labels."""
 
     def __init__(self, model, placement):
         super().__init__()
@@ -79,12 +81,18 @@ class EagerCal(nn.Module):
             model.model.layers[layer].register_forward_hook(self._hook(self.blocks[str(layer)]))
 
     def _hook(self, block):
-        return lambda module, args, output: block(output, self.batch.span_index, self.batch.mask, self.batch.sees)
+        return lambda module, args, output: block(
+            output, self.batch.span_index, self.batch.mask, self.batch.sees
+        )
 
     def forward(self, batch):
         """Summed loss over the label tokens and their number."""
         self.batch, model = batch, self.model[0]
-        hidden = model.model(batch.input_ids, attention_mask=batch.attention_mask, use_cache=False).last_hidden_state
+        hidden = model.model(
+            batch.input_ids, attention_mask=batch.attention_mask, use_cache=False
+        ).last_hidden_state
         wanted = batch.labels[:, 1:]
         logits = model.lm_head(hidden[:, :-1][wanted])
-        return F.cross_entropy(logits.float(), batch.input_ids[:, 1:][wanted], reduction="sum"), int(wanted.sum())
+        return F.cross_entropy(logits.float(), batch.input_ids[:, 1:][wanted], reduction="sum"), int(
+            wanted.sum()
+        )

@@ -1,9 +1,10 @@
-"""The PyTorch eager peer: trains CAL late8th with transformers and prints one JSON line with real tokens per second.
+"""The PyTorch eager peer: trains CAL late8th with transformers, prints real tokens per second as JSON.
 
     OMP_NUM_THREADS=2 python train_eager.py --model FOLDER|FILE.gguf --data chats.jsonl --steps 20
 
-Padded batches, frozen backbone (no graph is built before the first block), logits of label tokens only, AdamW. Only tokens of
-rows count, never padding; the first --skip steps are left out of the rate. OpenMP settings are taken as they are and reported.
+Padded batches, frozen backbone (no graph is built before the first block), logits of label tokens only,
+AdamW. Only tokens of rows count, never padding; the first --skip steps are left out of the rate. OpenMP
+settings are taken as they are and reported.
 """
 
 import argparse
@@ -29,9 +30,13 @@ def parse_arguments():
     parser.add_argument("--data", required=True)
     parser.add_argument("--placement", default="late8th", choices=sorted(PRESETS))
     parser.add_argument("--dtype", default="bf16", choices=["bf16", "float32"], help="bf16: autocast")
-    parser.add_argument("--backbone-dtype", default="float32", choices=["bf16", "float32"], help="storage of frozen weights")
+    parser.add_argument(
+        "--backbone-dtype", default="float32", choices=["bf16", "float32"], help="storage of frozen weights"
+    )
     parser.add_argument("--batch-rows", type=int, default=8, help="rows of one padded forward")
-    parser.add_argument("--batch-tokens", type=int, default=0, help="accumulate to this many real tokens a step")
+    parser.add_argument(
+        "--batch-tokens", type=int, default=0, help="accumulate to this many real tokens a step"
+    )
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--skip", type=int, default=2, help="first steps left out of the rate")
     parser.add_argument("--learning-rate", type=float, default=2e-4)
@@ -53,7 +58,7 @@ def micro_batches(chats, rows, rng):
 
 
 def train_step(peer, optimiser, batches, arguments):
-    """One optimiser step; (mean loss, real tokens). The sums are divided after accumulation, so padding cannot weigh."""
+    """One optimiser step: (mean loss, real tokens). Sums are divided after accumulation."""
     loss_sum, labels, tokens = 0.0, 0, 0
     while tokens == 0 or tokens < arguments.batch_tokens:
         batch = next(batches)

@@ -1,11 +1,13 @@
-"""Compares the output of `calyrex score` with transformers in float32, and shows what bf16 autocast would differ by.
+"""Compares the output of `calyrex score` with transformers in float32, and with what bf16 autocast gives.
 
     calyrex score --model M --adapter DIR@0.5 --dtype float32 --input rows.jsonl --output f32.jsonl
     calyrex score --model M --adapter DIR@0.5 --input rows.jsonl --output auto.jsonl
-    python compare_score.py --model M --adapter DIR@0.5 --input rows.jsonl f32.jsonl auto.jsonl --max 2e-3 0.5 --mean 1e-4 0.04
+    python compare_score.py --model M --adapter DIR@0.5 --input rows.jsonl f32.jsonl auto.jsonl \\
+        --max 2e-3 0.5 --mean 1e-4 0.04
 
-M is a Hugging Face folder or a GGUF of architecture llama. Token ids and spans of chats must be equal; for raw prompts the ids of
-the output are taken as given. Exit code 1 when anything differs or a difference passes its limit.
+M is a Hugging Face folder or a GGUF of architecture llama. Token ids and spans of chats must be equal; for
+raw prompts the ids of the output are taken as given. Exit code 1 when anything differs or a difference
+passes its limit.
 """
 
 import argparse
@@ -26,7 +28,7 @@ def read_lines(path):
 
 
 def split_scale(text):
-    """"DIR@0.5" -> ("DIR", 0.5)"""
+    """ "DIR@0.5" -> ("DIR", 0.5)"""
     folder, at, scale = text.rpartition("@")
     return (folder, float(scale)) if at else (text, 1.0)
 
@@ -47,7 +49,7 @@ class Reference:
         return token_logprobs(logits, token_ids)[score_from - 1 :].tolist()
 
     def expected(self, row, scored):
-        """Of one input row: token ids, spans, first scored token, log-probabilities in float32 and under autocast."""
+        """Of an input row: token ids, spans, first scored token, log-probabilities in float32 and bf16."""
         if "messages" in row:
             chat = self.encoder.encode(row["messages"])
             begin, end = chat.turns[-1]
@@ -63,7 +65,10 @@ def differences(values, exact):
 
 
 def summary(name, diffs):
-    print(f"{name}: {len(diffs)} log-probabilities, max |diff| {max(diffs):.6f}, mean |diff| {sum(diffs) / len(diffs):.6f}")
+    print(
+        f"{name}: {len(diffs)} log-probabilities, "
+        f"max |diff| {max(diffs):.6f}, mean |diff| {sum(diffs) / len(diffs):.6f}"
+    )
 
 
 def compare(arguments):
@@ -79,7 +84,10 @@ def compare(arguments):
             scored = lines[number]
             got = (scored["token_ids"], scored["system_spans"], scored["score_from"], len(scored["logprobs"]))
             if got != (ids, spans, begin, len(exact)):
-                print(f"{path}: row {row.get('id', number)}: token ids, spans or scored range differ from transformers")
+                print(
+                    f"{path}: row {row.get('id', number)}: "
+                    "token ids, spans or scored range differ from transformers"
+                )
                 faults += 1
                 continue
             diffs[path] += differences(scored["logprobs"], exact)
@@ -94,13 +102,19 @@ def compare(arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("scores", nargs="+", help="output files of calyrex score, in the order of --input")
     parser.add_argument("--model", required=True)
     parser.add_argument("--adapter", help="DIR[@SCALE]")
     parser.add_argument("--input", required=True, help="the rows that were scored")
-    parser.add_argument("--max", nargs="*", type=float, default=[], help="limit of the largest difference, one a file")
-    parser.add_argument("--mean", nargs="*", type=float, default=[], help="limit of the mean difference, one a file")
+    parser.add_argument(
+        "--max", nargs="*", type=float, default=[], help="limit of the largest difference, one a file"
+    )
+    parser.add_argument(
+        "--mean", nargs="*", type=float, default=[], help="limit of the mean difference, one a file"
+    )
     sys.exit(0 if compare(parser.parse_args()) else 1)
 
 

@@ -1,6 +1,6 @@
 """Writes a CAL adapter folder with random non-zero weights, for compare_score.py.
 
-    python make_adapter.py --model M --output DIR --placement late8th --set position=rope intermediate_size=64
+python make_adapter.py --model M --output DIR --placement late8th --set position=rope intermediate_size=64
 """
 
 import argparse
@@ -23,11 +23,15 @@ def parse_options(pairs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", required=True)
     parser.add_argument("--output", required=True)
     parser.add_argument("--placement", default="late8th", help="a preset or a JSON list of layers")
-    parser.add_argument("--amplitude", type=float, default=0.0625, help="a power of two; weights are uniform within it")
+    parser.add_argument(
+        "--amplitude", type=float, default=0.0625, help="a power of two; weights are uniform within it"
+    )
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help='keys of the "cal" section')
     arguments = parser.parse_args()

@@ -2,7 +2,8 @@
 
     python make_model_goldens.py MODELS OUTPUT
 
-MODEL.safetensors holds the batch and the base's outputs, MODEL.ADAPTER/ an adapter folder and expected.safetensors.
+MODEL.safetensors holds the batch and the base's outputs, MODEL.ADAPTER/ an adapter folder and
+expected.safetensors.
 """
 
 import sys
@@ -26,8 +27,12 @@ ADAPTERS = {
         options=dict(position="rope", self_inclusion="exclusive", mlp_scope="anchored", intermediate_size=24),
     ),
     "attention_only": dict(placement=[1], options=dict(intermediate_size=0)),
-    "bias_qk_norm": dict(placement=[2], options=dict(attention_bias=True, qk_norm=True, intermediate_size=16)),
-    "own_heads": dict(placement=[0, 1], options=dict(num_heads=3, num_kv_heads=1, head_dim=6, intermediate_size=40)),
+    "bias_qk_norm": dict(
+        placement=[2], options=dict(attention_bias=True, qk_norm=True, intermediate_size=16)
+    ),
+    "own_heads": dict(
+        placement=[0, 1], options=dict(num_heads=3, num_kv_heads=1, head_dim=6, intermediate_size=40)
+    ),
 }
 PARALLEL_MLPS = {
     "parallel_mlp": dict(placement=[0, 2], intermediate_size=20, input="parallel", mlp_scope="anchored"),

@@ -2,8 +2,9 @@
 
     python make_tiny_models.py OUTPUT
 
-Together they cover an untied head, grouped-query attention, llama3 rope scaling, qkv bias, q/k norms, a head_dim that is
-not hidden_size / heads, padded vocabularies, sharded files, float32 and bfloat16, and the layouts of transformers 4 and 5.
+Together they cover an untied head, grouped-query attention, llama3 rope scaling, qkv bias, q/k norms, a
+head_dim that is not hidden_size / heads, padded vocabularies, sharded files, float32 and bfloat16, and the
+layouts of transformers 4 and 5.
 """
 
 import json
@@ -25,11 +26,13 @@ TRAINING_TEXT = [
     "The quick brown fox jumps over the lazy dog while the other animals are watching from the hill.",
 ]
 CHATML = (
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
 HEADERS = (
-    "{{ bos_token }}{% for message in messages %}{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' "
+    "{{ bos_token }}{% for message in messages %}"
+    "{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' "
     "+ message['content'] | trim + '<|eot_id|>' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}"
 )
@@ -135,7 +138,9 @@ def random_model(folder, name):
     for key, parameter in model.named_parameters():
         # Large enough that attention is far from uniform and every nonlinearity bends.
         values = torch.from_numpy(hashed_values(f"{name}/{key}", parameter.numel(), 0.25)).view_as(parameter)
-        parameter.copy_(values + 1 if key.endswith("norm.weight") else values * 2 if "embed" in key else values)
+        parameter.copy_(
+            values + 1 if key.endswith("norm.weight") else values * 2 if "embed" in key else values
+        )
     return model
 
 
@@ -156,7 +161,9 @@ def save_weights(model, folder, config, shards):
         weight_map.update({key: file for key in part})
         save_file(part, folder / file, metadata={"format": "pt"})
     total = sum(value.numel() * value.element_size() for value in tensors.values())
-    write_json(folder / "model.safetensors.index.json", {"metadata": {"total_size": total}, "weight_map": weight_map})
+    write_json(
+        folder / "model.safetensors.index.json", {"metadata": {"total_size": total}, "weight_map": weight_map}
+    )
 
 
 def write_json(path, document):

@@ -2,8 +2,9 @@
 
     python make_training_goldens.py MODEL.gguf GOLDEN
 
-float32, AdamW (constant rate, no warm-up, no decay), the loss a mean over the label tokens of the whole step, gradients clipped
-to a total norm of 1; the norm is reported as it was before clipping. Rows are taken in file order, all assistant turns are labels.
+float32, AdamW (constant rate, no warm-up, no decay), the loss a mean over the label tokens of the whole
+step, gradients clipped to a total norm of 1; the norm is reported as it was before clipping. Rows are taken
+in file order, all assistant turns are labels.
 """
 
 import json
@@ -29,10 +30,18 @@ def training_rows():
         animal, colour = ANIMALS[i % 8], COLOURS[i // 8]
         messages = []
         if i % 5 != 4:
-            rule = ["Answer in capital letters.", "Never use a comma.", f"End each answer with the word {colour}."][i % 3]
+            rule = [
+                "Answer in capital letters.",
+                "Never use a comma.",
+                f"End each answer with the word {colour}.",
+            ][i % 3]
             messages.append({"role": "system", "content": rule + " Be brief." * (i % 4)})
         messages.append({"role": "user", "content": f"Tell me about a {colour} {animal}."})
-        answer = [f"THE {animal.upper()} IS {colour.upper()}.", f"The {animal} is {colour} and calm.", f"A {animal} that is {colour}"]
+        answer = [
+            f"THE {animal.upper()} IS {colour.upper()}.",
+            f"The {animal} is {colour} and calm.",
+            f"A {animal} that is {colour}",
+        ]
         messages.append({"role": "assistant", "content": answer[i % 3]})
         if i % 7 == 3:
             messages.append({"role": "user", "content": f"And what is {i} + {i % 6}?"})
@@ -43,10 +52,14 @@ def training_rows():
 
 def train(model, encoder, adapter, rows):
     adapter.requires_grad_(True)
-    optimiser = torch.optim.AdamW(adapter.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
+    optimiser = torch.optim.AdamW(
+        adapter.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0
+    )
     result = dict(losses=[], grad_norms=[], tokens=[], label_tokens=[])
     for step in range(STEPS):
-        batch = [encoder.encode(row["messages"]) for row in rows[step * ROWS_A_STEP : (step + 1) * ROWS_A_STEP]]
+        batch = [
+            encoder.encode(row["messages"]) for row in rows[step * ROWS_A_STEP : (step + 1) * ROWS_A_STEP]
+        ]
         labels = sum(sum(chat.label_mask()) for chat in batch)
         optimiser.zero_grad()
         total = 0.0

@@ -1,11 +1,18 @@
-"""Backbones as transformers models in float32: Hugging Face folders, and GGUF files dequantised by the package gguf."""
+"""Backbones as transformers models in float32: Hugging Face folders, and GGUF files dequantised by gguf."""
 
 from pathlib import Path
 
 import gguf
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
 
 _LAYER_NAMES = {
     "attn_norm": "input_layernorm",
@@ -43,7 +50,7 @@ def _hugging_face_name(name):
 
 
 def _halves_from_pairs(weight, heads):
-    """Rows of q and k: GGUF's llama keeps rotary pairs side by side, Hugging Face keeps them in two halves."""
+    """Rows of q and k: GGUF's llama keeps rotary pairs side by side, Hugging Face in two halves."""
     rows, columns = weight.shape
     return weight.view(heads, rows // heads // 2, 2, columns).transpose(1, 2).reshape(rows, columns)
 

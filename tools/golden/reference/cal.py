@@ -57,7 +57,9 @@ def visibility(seq_len, spans, self_inclusion):
     for begin, end in spans:
         in_span[begin:end] = True
     index = torch.arange(seq_len)
-    earlier = index[None, :] < index[:, None] if self_inclusion == "exclusive" else index[None, :] <= index[:, None]
+    earlier = (
+        index[None, :] < index[:, None] if self_inclusion == "exclusive" else index[None, :] <= index[:, None]
+    )
     return earlier & in_span[None, :]
 
 
@@ -72,7 +74,7 @@ class RMSNorm(nn.Module):
 
 
 def rotate(x, cos, sin):
-    """Rotary embedding in the half-split convention; x [heads, seq_len, head_dim], cos and sin [seq_len, head_dim]."""
+    """Rotary embedding by halves; x [heads, seq_len, head_dim], cos and sin [seq_len, head_dim]."""
     first, second = x.chunk(2, dim=-1)
     return x * cos + torch.cat((-second, first), dim=-1) * sin
 
@@ -151,7 +153,13 @@ def adapter_document(kind, placement, section, model_config, norms_sha256=None):
     )
     if norms_sha256:
         base["norms_sha256"] = norms_sha256
-    head = {"format": "calyrex-adapter", "version": 1, "kind": kind, "placement": list(placement), "base": base}
+    head = {
+        "format": "calyrex-adapter",
+        "version": 1,
+        "kind": kind,
+        "placement": list(placement),
+        "base": base,
+    }
     span = {"part": "content", "default_text": "ignore"}
     return {**head, **section, "span": span, "peft_type": "CALYREX"}
 
@@ -173,7 +181,9 @@ class CalAdapter(nn.Module):
             raise ValueError(f"{folder}: kind {document['kind']} is not cal")
         config = CalConfig.like_backbone(model_config, **document.get("cal", {}))
         adapter = cls(model_config.hidden_size, document["placement"], config)
-        tensors = {name: tensor.float() for name, tensor in load_file(folder / "adapter_model.safetensors").items()}
+        tensors = {
+            name: tensor.float() for name, tensor in load_file(folder / "adapter_model.safetensors").items()
+        }
         adapter.load_state_dict(tensors, strict=True)
         return adapter
 
@@ -201,7 +211,10 @@ class CalAdapter(nn.Module):
         def hook_of(block):
             return lambda module, args, output: block(output[0], visible, cos, sin, scale)[None]
 
-        handles = [decoder.layers[layer].register_forward_hook(hook_of(self.blocks[str(layer)])) for layer in self.placement]
+        handles = [
+            decoder.layers[layer].register_forward_hook(hook_of(self.blocks[str(layer)]))
+            for layer in self.placement
+        ]
         try:
             yield
         finally:
@@ -225,7 +238,7 @@ def norms_digest(model):
 
 
 def run_layers(model, token_ids, adapter=None, spans=(), scale=1.0):
-    """Runs one sequence; returns (hidden states after every layer and its block, before the final norm; logits)."""
+    """Runs one sequence; (hidden states after every layer and its block, before the final norm; logits)."""
     states = []
     context = adapter.attached(model, len(token_ids), spans, scale) if adapter else contextlib.nullcontext()
     with context:

@@ -1,4 +1,4 @@
-"""Chats to token ids, system spans and labels, with added tokens recognised only where the template wrote them."""
+"""Chats to token ids, system spans and labels; added tokens count only where the template wrote them."""
 
 import json
 from dataclasses import dataclass
@@ -25,16 +25,20 @@ class EncodedChat:
 class ChatEncoder:
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
-        self.added = {token.content: (i, token.special) for i, token in tokenizer.added_tokens_decoder.items()}
+        self.added = {
+            token.content: (i, token.special) for i, token in tokenizer.added_tokens_decoder.items()
+        }
         document = json.loads(tokenizer.backend_tokenizer.to_str())
         document["added_tokens"], document["post_processor"] = [], None
         self.plain = Tokenizer.from_str(json.dumps(document))
 
     def render(self, messages, generation_prompt=False):
-        return self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=generation_prompt)
+        return self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=generation_prompt
+        )
 
     def locate_contents(self, messages, generation_prompt):
-        """(text, [(role, begin, end)]): a second rendering with markers tells what the template writes between."""
+        """(text, [(role, begin, end)]): a rendering with markers tells what the template writes between."""
         text = self.render(messages, generation_prompt)
         markers = [f"@@content{i}@@" for i in range(len(messages))]
         marked = self.render([{**m, "content": c} for m, c in zip(messages, markers)], generation_prompt)
@@ -56,7 +60,7 @@ class ChatEncoder:
         return text, places
 
     def _added_tokens(self, text, places):
-        """[(begin, end, id)] of the added tokens that count: leftmost, longest first, in text that may hold them."""
+        """[(begin, end, id)] of the added tokens that count: leftmost and longest first."""
         found, at = [], 0
         while at < len(text):
             best = max((t for t in self.added if text.startswith(t, at)), key=len, default=None)

@@ -61,7 +61,9 @@ class ParallelMlpAdapter(nn.Module):
             def hook(module, args, output):
                 x = output[0] if self.config.input == "serial" else args[0][0]
                 update = block.mlp(block.mlp_norm(x))
-                return (output[0] + scale * (update * sees if self.config.mlp_scope == "anchored" else update))[None]
+                return (
+                    output[0] + scale * (update * sees if self.config.mlp_scope == "anchored" else update)
+                )[None]
 
             return hook
 
