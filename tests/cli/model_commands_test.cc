@@ -1,5 +1,7 @@
 // generate, chat and score by the real program on tiny random models.
-#include <cmath>
+#include <chrono>
+#include <csignal>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -99,6 +101,16 @@ TEST(Chat, WorksOverAPipe) {
   EXPECT_THAT(result.errors, HasSubstr("System message: a span of"));
   EXPECT_THAT(result.errors, HasSubstr("adapter (strength 1):"));
   EXPECT_THAT(result.errors, testing::Not(HasSubstr("> ")));
+}
+
+TEST(Chat, CtrlCStopsAnAnswerAndTwiceLeaves) {
+  const test::RunningProgram chat(
+      CALYREX_PROGRAM, {"chat", "--model", "tests/golden/models/llama", "--chat-template", "chatml"});
+  // Time to open the model, so that chat's own handler is there; then once at the prompt, and once more.
+  std::this_thread::sleep_for(std::chrono::seconds(4));
+  chat.signal(SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_EQ(chat.signal_and_wait(SIGINT), 130);
 }
 
 TEST(Score, WritesRowsInOrderInTheFixedFormat) {

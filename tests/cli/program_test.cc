@@ -115,25 +115,13 @@ TEST(Program, AdapterOfAnotherModelExitsFour) {
 }
 
 TEST(Program, SignalsExitWith130) {
+  const test::TemporaryFolder folder;
   for (const int signal : {SIGINT, SIGTERM}) {
-    // `render` waits for its input from a pipe that nobody writes to.
-    int ends[2];
-    ASSERT_EQ(::pipe(ends), 0);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::dup2(ends[0], STDIN_FILENO);
-      ::execl(CALYREX_PROGRAM, CALYREX_PROGRAM, "render", "--model", "tests/golden/models/qwen3",
-              "--messages", "/dev/stdin", nullptr);
-      ::_exit(99);
-    }
+    // Far more rows than can be made before the signal comes.
+    const test::RunningProgram program(CALYREX_PROGRAM, {"data", "build", "rules", "--rows", "1000000",
+                                                         "--output", (folder.path() / "data").string()});
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    ::kill(child, signal);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    ::close(ends[0]);
-    ::close(ends[1]);
-    ASSERT_TRUE(WIFEXITED(status)) << "signal " << signal;
-    EXPECT_EQ(WEXITSTATUS(status), 130) << "signal " << signal;
+    EXPECT_EQ(program.signal_and_wait(signal), 130) << "signal " << signal;
   }
 }
 
