@@ -161,7 +161,7 @@ TEST_F(Hub, RedirectsToOtherProtocolsAreRefused) {
   serve(kLlama);
   server_.set(path_of(kCommit, "model.safetensors"),
               {.body = "", .status = 302, .headers = {{"Location", "file:///etc/hostname"}}});
-  expect_error(ErrorCode::kUnavailable, "model.safetensors", [] { open_model("org/name"); });
+  expect_error(ErrorCode::kUnavailable, "Protocol \"file\"", [] { open_model("org/name"); });
 }
 
 TEST_F(Hub, UnknownModel) {

@@ -82,6 +82,8 @@ std::vector<Malformed> malformed_files() {
        "shape [4611686018427387904, 4] overflows"},
       {"shape_does_not_fit", with_tensor(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})", 8), corrupt,
        "shape [3] of F32 needs 12 bytes, the header gives 8"},
+      {"range_too_long", with_tensor(R"({"dtype":"F32","shape":[1],"data_offsets":[0,8]})", 8), corrupt,
+       "shape [1] of F32 needs 4 bytes, the header gives 8"},
       {"unknown_key", with_tensor(R"({"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1})", 1), corrupt,
        "unknown key \"x\""},
       {"overlap",
