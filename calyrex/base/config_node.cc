@@ -1,10 +1,10 @@
 #include "calyrex/base/config_node.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <charconv>
 #include <cmath>
 #include <set>
+
+#include <yaml-cpp/yaml.h>
 
 #include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
@@ -22,7 +22,8 @@ struct Converter {
 
   std::string place(const YAML::Node& node) const {
     const YAML::Mark mark = node.Mark();
-    return mark.is_null() ? std::string(source) : fmt::format("{}:{}:{}", source, mark.line + 1, mark.column + 1);
+    return mark.is_null() ? std::string(source)
+                          : fmt::format("{}:{}:{}", source, mark.line + 1, mark.column + 1);
   }
 
   ConfigNode convert(const YAML::Node& node, int depth) {
@@ -79,7 +80,8 @@ Json scalar_to_json(const ConfigNode& node) {
   if (text == "false") return false;
   int64_t integer = 0;
   const char* end = text.data() + text.size();
-  if (const auto parsed = std::from_chars(text.data(), end, integer); parsed.ec == std::errc() && parsed.ptr == end) {
+  if (const auto parsed = std::from_chars(text.data(), end, integer);
+      parsed.ec == std::errc() && parsed.ptr == end) {
     return integer;
   }
   double number = 0;
@@ -127,7 +129,8 @@ ConfigNode config_from_json(const Json& value, std::string_view source) {
   node.place = source;
   if (value.is_object()) {
     node.kind = ConfigNode::Kind::kMap;
-    for (const auto& [key, entry] : value.items()) node.entries.emplace_back(key, config_from_json(entry, source));
+    for (const auto& [key, entry] : value.items())
+      node.entries.emplace_back(key, config_from_json(entry, source));
   } else if (value.is_array()) {
     node.kind = ConfigNode::Kind::kList;
     for (const Json& item : value) node.items.push_back(config_from_json(item, source));
@@ -162,7 +165,8 @@ Json config_to_json(const ConfigNode& node) {
 void apply_override(ConfigNode& root, std::string_view assignment) {
   const size_t equals = assignment.find('=');
   if (equals == std::string_view::npos || equals == 0) {
-    fail(ErrorCode::kInvalidArgument, "'{}' is not an override; write key=value, e.g. train.epochs=2", assignment);
+    fail(ErrorCode::kInvalidArgument, "'{}' is not an override; write key=value, e.g. train.epochs=2",
+         assignment);
   }
   const std::string source = fmt::format("command line, {}", assignment.substr(0, equals));
   ConfigNode value = parse_yaml(assignment.substr(equals + 1), source);

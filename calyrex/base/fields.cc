@@ -59,7 +59,8 @@ std::string join_key(std::string_view parent, std::string_view key) {
 }
 
 void fail_kind(const ConfigNode& node, std::string_view key, std::string_view expected) {
-  fail(ErrorCode::kInvalidArgument, "{}: '{}' must be {}, found {}", node.place, key, expected, found_text(node));
+  fail(ErrorCode::kInvalidArgument, "{}: '{}' must be {}, found {}", node.place, key, expected,
+       found_text(node));
 }
 
 void fail_unknown_key(const ConfigNode& node, std::string_view key, const std::vector<std::string>& known) {
@@ -71,7 +72,8 @@ void fail_unknown_key(const ConfigNode& node, std::string_view key, const std::v
        near.empty() ? fmt::format("known here: {}", all) : fmt::format("did you mean '{}'?", near));
 }
 
-void fail_unknown_choice(const ConfigNode& node, std::string_view key, const std::vector<std::string>& choices) {
+void fail_unknown_choice(const ConfigNode& node, std::string_view key,
+                         const std::vector<std::string>& choices) {
   std::string all;
   for (const std::string& choice : choices) all += (all.empty() ? "" : ", ") + choice;
   fail_kind(node, key, fmt::format("one of {}", all));

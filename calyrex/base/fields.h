@@ -34,7 +34,9 @@ struct EnumName {
 };
 
 template <typename T>
-concept NamedEnum = std::is_enum_v<T> && requires(T value) { enum_names(value); };
+concept NamedEnum = std::is_enum_v<T> && requires(T value) {
+  enum_names(value);
+};
 
 /// Text of a named enum value.
 template <NamedEnum Enum>
@@ -53,7 +55,9 @@ struct AnyVisitor {
 };
 
 template <typename T>
-concept FieldStruct = requires(T value, AnyVisitor visitor) { value.visit_fields(visitor); };
+concept FieldStruct = requires(T value, AnyVisitor visitor) {
+  value.visit_fields(visitor);
+};
 
 template <typename T>
 struct IsOptional : std::false_type {};
@@ -129,7 +133,8 @@ void read_value(const ConfigNode& node, T& value, const std::string& key) {
       value.resize(node.items.size());
     }
     if (node.items.size() != value.size()) fail_kind(node, key, fmt::format("a list of {}", value.size()));
-    for (size_t i = 0; i < node.items.size(); ++i) read_value(node.items[i], value[i], fmt::format("{}[{}]", key, i));
+    for (size_t i = 0; i < node.items.size(); ++i)
+      read_value(node.items[i], value[i], fmt::format("{}[{}]", key, i));
   } else if constexpr (std::is_same_v<T, Json>) {
     value = config_to_json(node);
   } else if constexpr (std::is_same_v<T, bool>) {
@@ -199,18 +204,20 @@ struct FieldDocumenter {
     } else {
       std::string choices;
       if constexpr (NamedEnum<T>) {
-        for (const auto& entry : enum_names(value)) choices += fmt::format("{}`{}`", choices.empty() ? "" : ", ", entry.name);
+        for (const auto& entry : enum_names(value))
+          choices += fmt::format("{}`{}`", choices.empty() ? "" : ", ", entry.name);
         choices = " (" + choices + ")";
       }
-      markdown += fmt::format("| `{}` | `{}` | {}{} |\n", key, to_json_line(write_value(value)), help, choices);
+      markdown +=
+          fmt::format("| `{}` | `{}` | {}{} |\n", key, to_json_line(write_value(value)), help, choices);
     }
   }
 };
 
 }  // namespace fields_internal
 
-/// Reads a tree into a struct; fields that are absent keep their values. An unknown key, a wrong type or an unknown
-/// choice throws kInvalidArgument naming place, dotted key and the nearest known name.
+/// Reads a tree into a struct; fields that are absent keep their values. An unknown key, a wrong type or an
+/// unknown choice throws kInvalidArgument naming place, dotted key and the nearest known name.
 template <typename T>
 void read_fields(const ConfigNode& node, T& value) {
   fields_internal::read_struct(node, value, "");

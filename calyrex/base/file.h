@@ -36,11 +36,12 @@ bool path_exists(const std::filesystem::path& path);
 /// Renames or moves within a file system. Throws kIo.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Whole file, or pipe up to its end, as a string. Throws kNotFound, kIo, and kInvalidArgument when it is larger than `max_bytes`.
+/// Whole file, or pipe up to its end, as a string. Throws kNotFound, kIo, and kInvalidArgument when it is
+/// larger than `max_bytes`.
 std::string read_file(const std::filesystem::path& path, size_t max_bytes);
 
-/// Writes next to `path` under a temporary name, syncs, and renames on commit(). Without commit() nothing is left.
-/// A failed write (disk full) throws kIo with the path and leaves an existing file as it was.
+/// Writes next to `path` under a temporary name, syncs, and renames on commit(). Without commit() nothing is
+/// left. A failed write (disk full) throws kIo with the path and leaves an existing file as it was.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -94,8 +95,8 @@ class LineWriter {
   int descriptor_ = -1;
 };
 
-/// Calls `line(number, text)` for every line of a text file, numbered from 1, without its line end. A line longer
-/// than `max_line_bytes` throws kInvalidArgument with file:line.
+/// Calls `line(number, text)` for every line of a text file, numbered from 1, without its line end. A line
+/// longer than `max_line_bytes` throws kInvalidArgument with file:line.
 void for_each_line(const std::filesystem::path& path, size_t max_line_bytes,
                    const std::function<void(int64_t, std::string_view)>& line);
 

@@ -43,7 +43,8 @@ Json parse_or_fail(std::string_view text, std::string_view source, const JsonLim
   } catch (const Json::exception& error) {
     std::string_view what = error.what();
     const size_t start = what.find("] ");  // drop the library's own tag
-    fail(code, "{}: not valid JSON: {}", source, start == std::string_view::npos ? what : what.substr(start + 2));
+    fail(code, "{}: not valid JSON: {}", source,
+         start == std::string_view::npos ? what : what.substr(start + 2));
   }
 }
 
@@ -65,7 +66,9 @@ void for_each_json_line(const std::filesystem::path& path, const std::function<v
   });
 }
 
-std::string to_json_line(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string to_json_line(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 std::string to_json_text(const Json& value) {
   return value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include <nlohmann/json.hpp>
 
 namespace calyrex {
 
@@ -27,8 +28,7 @@ Json read_json_file(const std::filesystem::path& path, const JsonLimits& limits 
 
 /// Calls `row(line_number, value)` for each non-blank line of a JSONL file; errors carry file:line and are
 /// kInvalidArgument, as data rows are the user's.
-void for_each_json_line(const std::filesystem::path& path,
-                        const std::function<void(int64_t, Json)>& row);
+void for_each_json_line(const std::filesystem::path& path, const std::function<void(int64_t, Json)>& row);
 
 /// One line, UTF-8 as it is (no \u escapes); invalid UTF-8 is replaced, never thrown on.
 std::string to_json_line(const Json& value);

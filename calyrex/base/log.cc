@@ -1,12 +1,12 @@
 #include "calyrex/base/log.h"
 
-#include <spdlog/sinks/base_sink.h>
-#include <spdlog/spdlog.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <memory>
 #include <mutex>
+
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
 
 namespace calyrex {
 namespace {

@@ -1,11 +1,11 @@
 // Log lines to stderr and one progress line. The logging library stays behind log.cc.
 #pragma once
 
-#include <fmt/core.h>
-
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include <fmt/core.h>
 
 namespace calyrex {
 

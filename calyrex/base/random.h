@@ -9,8 +9,8 @@
 
 namespace calyrex {
 
-/// xoshiro256** (Blackman and Vigna, 2018) seeded through SplitMix64 from a seed and a stream name, so that parts
-/// of a program draw independently. Copyable; the state is the four words of `state()`.
+/// xoshiro256** (Blackman and Vigna, 2018) seeded through SplitMix64 from a seed and a stream name, so that
+/// parts of a program draw independently. Copyable; the state is the four words of `state()`.
 class RandomStream {
  public:
   RandomStream(uint64_t seed, std::string_view name);

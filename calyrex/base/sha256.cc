@@ -1,9 +1,9 @@
 #include "calyrex/base/sha256.h"
 
+#include <array>
+
 #include <fmt/core.h>
 #include <openssl/evp.h>
-
-#include <array>
 
 #include "calyrex/base/error.h"
 

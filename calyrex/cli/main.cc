@@ -79,8 +79,7 @@ void flush_output() {
 }
 
 int run_program(int argc, char** argv) {
-  CLI::App app("Trains and runs system-prompt anchoring adapters on frozen language models.",
-               "calyrex");
+  CLI::App app("Trains and runs system-prompt anchoring adapters on frozen language models.", "calyrex");
   app.require_subcommand(0, 1);
   app.fallthrough();
   bool version = false;

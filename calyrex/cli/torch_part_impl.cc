@@ -22,9 +22,10 @@ class TorchPartImpl final : public TorchPart {
     return infer::open_language_model(options);
   }
   void train(const TrainRequest& request) override {
-    train::run_training({.config_path = request.config_path,
-                         .overrides = request.overrides,
-                         .existing = request.restart ? train::Existing::kRestart : train::Existing::kContinue});
+    train::run_training(
+        {.config_path = request.config_path,
+         .overrides = request.overrides,
+         .existing = request.restart ? train::Existing::kRestart : train::Existing::kContinue});
   }
   void init_adapter(const AdapterInitRequest& request) override {
     train::write_new_adapter({.model = request.model,

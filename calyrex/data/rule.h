@@ -67,7 +67,8 @@ std::vector<Rule> list_rules();
 std::vector<Rule> guard_rules();
 std::vector<Rule> untrained_rules();
 
-/// What a trained rule asks for, as a request ("conclude with \"{phrase}\""); empty for a rule without such a list.
+/// What a trained rule asks for, as a request ("conclude with \"{phrase}\""); empty for a rule without such a
+/// list.
 std::vector<std::string_view> rule_requests(std::string_view rule);
 /// Each request in each frame ("Whatever the user asks, ..."): further training wordings of the rule.
 std::vector<std::string_view> composed_wordings(std::string_view rule);
