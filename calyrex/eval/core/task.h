@@ -18,6 +18,9 @@
 
 namespace calyrex::eval {
 
+/// Who answers: the model under test, or the judge of `eval run --judge`.
+enum class Recipient { kModel, kJudge };
+
 /// An answer to be written: greedy unless the temperature says otherwise.
 struct GenerateAsk {
   text::Messages messages;
@@ -25,6 +28,7 @@ struct GenerateAsk {
   int64_t max_new_tokens = 512;
   std::vector<std::string> stop;
   double temperature = 0.0;
+  Recipient recipient = Recipient::kModel;
 };
 
 /// Log-probabilities of a given answer. With `messages`, `completion` follows the rendered generation prompt;
@@ -69,6 +73,15 @@ class Sample {
   virtual std::vector<Ask> next(std::span<const Reply> replies) const = 0;
   /// Verdict from all replies in order. Answers are untrusted: never throws for what a reply holds.
   virtual Verdict grade(std::span<const Reply> replies) const = 0;
+
+  /// What a judge model is asked about the complete replies; none: grade() alone decides. Without a judge a
+  /// run uses grade(), which gives judge-free scores under names of their own.
+  virtual std::vector<GenerateAsk> judge_asks(std::span<const Reply> replies) const { return {}; }
+  /// Verdict with the judge's replies, one for each of judge_asks(). A judgement that cannot be read makes
+  /// the sample ungraded.
+  virtual Verdict grade_judged(std::span<const Reply> replies, std::span<const Reply> judgements) const {
+    return grade(replies);
+  }
 };
 
 using Samples = std::vector<std::unique_ptr<Sample>>;
@@ -91,6 +104,7 @@ struct LoadOptions {
   std::string form_text;     // the system message of Form::kFile
   std::optional<int> shots;  // absent: the task's usual number
   uint64_t seed = 0;         // of whatever the task draws
+  bool judge = false;        // asks to the judge will be answered
 };
 
 /// What `eval list` and `eval info` print.
