@@ -73,15 +73,6 @@ class Sample {
   virtual std::vector<Ask> next(std::span<const Reply> replies) const = 0;
   /// Verdict from all replies in order. Answers are untrusted: never throws for what a reply holds.
   virtual Verdict grade(std::span<const Reply> replies) const = 0;
-
-  /// What a judge model is asked about the complete replies; none: grade() alone decides. Without a judge a
-  /// run uses grade(), which gives judge-free scores under names of their own.
-  virtual std::vector<GenerateAsk> judge_asks(std::span<const Reply> replies) const { return {}; }
-  /// Verdict with the judge's replies, one for each of judge_asks(). A judgement that cannot be read makes
-  /// the sample ungraded.
-  virtual Verdict grade_judged(std::span<const Reply> replies, std::span<const Reply> judgements) const {
-    return grade(replies);
-  }
 };
 
 using Samples = std::vector<std::unique_ptr<Sample>>;
