@@ -24,6 +24,13 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
+/// Sorts the resampled values and takes their middle 95 %.
+void set_percentile_interval(Estimate& estimate, std::vector<double>& values) {
+  std::sort(values.begin(), values.end());
+  estimate.low = quantile(values, 0.025);
+  estimate.high = quantile(values, 0.975);
+}
+
 }  // namespace
 
 Estimate wilson_share(int64_t passed, int64_t total) {
@@ -79,9 +86,33 @@ Estimate bootstrap_group_mean(const std::vector<std::vector<double>>& groups, ui
     }
     means.push_back(mean);
   }
-  std::sort(means.begin(), means.end());
-  estimate.low = quantile(means, 0.025);
-  estimate.high = quantile(means, 0.975);
+  set_percentile_interval(estimate, means);
+  return estimate;
+}
+
+Estimate bootstrap_ratio(const std::vector<Cluster>& clusters, uint64_t seed, int64_t resamples) {
+  CALYREX_CHECK(resamples > 0);
+  Cluster whole;
+  for (const Cluster& cluster : clusters) {
+    whole.sum += cluster.sum;
+    whole.weight += cluster.weight;
+  }
+  if (whole.weight <= 0.0) return {};
+  Estimate estimate{.value = whole.sum / whole.weight};
+  RandomStream random(seed, "bootstrap");
+  std::vector<double> ratios;
+  ratios.reserve(static_cast<size_t>(resamples));
+  for (int64_t i = 0; i < resamples; ++i) {
+    Cluster drawn;
+    for (size_t j = 0; j < clusters.size(); ++j) {
+      const Cluster& cluster = clusters[random.below(clusters.size())];
+      drawn.sum += cluster.sum;
+      drawn.weight += cluster.weight;
+    }
+    // A draw of weightless clusters alone says nothing.
+    if (drawn.weight > 0.0) ratios.push_back(drawn.sum / drawn.weight);
+  }
+  set_percentile_interval(estimate, ratios);
   return estimate;
 }
 

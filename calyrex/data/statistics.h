@@ -33,4 +33,14 @@ Estimate mean_of_shares(const std::vector<GroupCount>& groups);
 Estimate bootstrap_group_mean(const std::vector<std::vector<double>>& groups, uint64_t seed,
                               int64_t resamples = 4000);
 
+/// What one cluster adds to a ratio: followed instructions and instructions of one prompt.
+struct Cluster {
+  double sum = 0.0;
+  double weight = 0.0;
+};
+
+/// Sum of `sum` over sum of `weight`, with a percentile interval of a seeded bootstrap that draws whole
+/// clusters. No weight at all: 0 in [0, 0].
+Estimate bootstrap_ratio(const std::vector<Cluster>& clusters, uint64_t seed, int64_t resamples = 4000);
+
 }  // namespace calyrex::data

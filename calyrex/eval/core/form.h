@@ -1,0 +1,24 @@
+// Names of the forms, and the chat that a form makes of an instruction and a text.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "calyrex/eval/core/task.h"
+
+namespace calyrex::eval {
+
+/// "user", "neutral", "system", "file".
+std::string_view form_name(Form form);
+/// The form of that name; kInvalidArgument lists the names.
+Form parse_form(std::string_view name);
+
+/// The system message of Form::kNeutral.
+inline constexpr std::string_view kNeutralSystem = "You are a helpful assistant.";
+
+/// The chat of a task that asks with `instruction` about `text`: kUser puts both into the user message (a
+/// blank line between), kSystem the instruction into the system message, kNeutral and kFile keep both in the
+/// user message below their own system message. An empty instruction leaves no trace; kSystem needs one.
+text::Messages form_messages(const LoadOptions& options, std::string_view instruction, std::string_view text);
+
+}  // namespace calyrex::eval

@@ -1,0 +1,29 @@
+#include "calyrex/eval/tasks/registry.h"
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "calyrex/base/error.h"
+#include "calyrex/base/fields.h"
+#include "calyrex/eval/tasks/tasks.h"
+
+namespace calyrex::eval {
+
+const std::vector<const Task*>& all_tasks() {
+  static const std::vector<const Task*> tasks = {};
+  return tasks;
+}
+
+const Task& find_task(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Task* task : all_tasks()) {
+    if (task->info().name == name) return *task;
+    names.push_back(task->info().name);
+  }
+  const std::string nearest = nearest_word(std::string(name), names);
+  fail(ErrorCode::kNotFound, "there is no task '{}'{} ('calyrex eval list' shows all)", name,
+       nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
+}
+
+}  // namespace calyrex::eval
