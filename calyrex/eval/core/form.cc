@@ -10,8 +10,12 @@
 namespace calyrex::eval {
 namespace {
 
-constexpr std::array<std::pair<Form, std::string_view>, 4> kForms = {
-    {{Form::kUser, "user"}, {Form::kNeutral, "neutral"}, {Form::kSystem, "system"}, {Form::kFile, "file"}}};
+constexpr std::array<std::pair<Form, std::string_view>, 6> kForms = {{{Form::kUser, "user"},
+                                                                      {Form::kNeutral, "neutral"},
+                                                                      {Form::kSystem, "system"},
+                                                                      {Form::kFile, "file"},
+                                                                      {Form::kTools, "tools"},
+                                                                      {Form::kRaw, "raw"}}};
 
 std::string join_paragraphs(std::string_view instruction, std::string_view text) {
   if (instruction.empty()) return std::string(text);
@@ -36,7 +40,16 @@ Form parse_form(std::string_view name) {
   for (const auto& [value, known] : kForms) {
     if (known == name) return value;
   }
-  fail(ErrorCode::kInvalidArgument, "form '{}': expected user, neutral, system or file", name);
+  fail(ErrorCode::kInvalidArgument, "form '{}': expected user, neutral, system, file, tools or raw", name);
+}
+
+void require_form(const TaskInfo& info, Form form) {
+  std::string names;
+  for (const Form known : info.forms) {
+    if (known == form) return;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", form_name(known));
+  }
+  fail(ErrorCode::kUnsupported, "{} has no form '{}': choose {}", info.name, form_name(form), names);
 }
 
 text::Messages form_messages(const LoadOptions& options, std::string_view instruction,
@@ -48,7 +61,8 @@ text::Messages form_messages(const LoadOptions& options, std::string_view instru
     messages.push_back(message("user", std::string(text)));
     return messages;
   }
-  if (options.form == Form::kNeutral) messages.push_back(message("system", std::string(kNeutralSystem)));
+  if (options.form == Form::kNeutral || options.form == Form::kTools)
+    messages.push_back(message("system", std::string(kNeutralSystem)));
   if (options.form == Form::kFile) messages.push_back(message("system", options.form_text));
   messages.push_back(message("user", join_paragraphs(instruction, text)));
   return messages;

@@ -8,12 +8,15 @@
 
 namespace calyrex::eval {
 
-/// "user", "neutral", "system", "file".
+/// "user", "neutral", "system", "file", "tools", "raw".
 std::string_view form_name(Form form);
 /// The form of that name; kInvalidArgument lists the names.
 Form parse_form(std::string_view name);
 
-/// The system message of Form::kNeutral.
+/// kUnsupported, listing the task's forms, when it lacks `form`.
+void require_form(const TaskInfo& info, Form form);
+
+/// The system message of Form::kNeutral and Form::kTools.
 inline constexpr std::string_view kNeutralSystem = "You are a helpful assistant.";
 
 /// The chat of a task that asks with `instruction` about `text`: kUser puts both into the user message (a

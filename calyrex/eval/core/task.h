@@ -85,8 +85,9 @@ struct Graded {
 
 using Metrics = std::map<std::string, data::Estimate>;
 
-/// Which text is the system message (EVALUATION: forms).
-enum class Form { kUser, kNeutral, kSystem, kFile };
+/// Which text is the system message (EVALUATION: forms). kTools: a neutral system message, and the function
+/// schemas through the template's `tools`. kRaw: a plain prompt without chat template.
+enum class Form { kUser, kNeutral, kSystem, kFile, kTools, kRaw };
 
 struct LoadOptions {
   std::filesystem::path data;  // folder or file; empty with `sample`
