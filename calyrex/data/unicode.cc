@@ -21,27 +21,8 @@ std::string to_utf8(const icu::UnicodeString& text) {
   return result;
 }
 
-std::u32string code_points(std::string_view text) {
-  const icu::UnicodeString units = from_utf8(text);
-  std::u32string result;
-  for (int32_t i = 0; i < units.length(); i = units.moveIndex32(i, 1)) {
-    result.push_back(static_cast<char32_t>(units.char32At(i)));
-  }
-  return result;
-}
-
-std::string to_utf8(std::u32string_view text) {
-  icu::UnicodeString units;
-  for (const char32_t c : text) units.append(static_cast<UChar32>(c));
-  return to_utf8(units);
-}
-
-bool is_space(char32_t c) { return u_isUWhiteSpace(static_cast<UChar32>(c)); }
 bool is_letter(char32_t c) { return u_isalpha(static_cast<UChar32>(c)); }
 bool is_digit(char32_t c) { return u_isdigit(static_cast<UChar32>(c)); }
-bool is_word(char32_t c) {
-  return u_isalnum(static_cast<UChar32>(c)) || (U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_M_MASK) != 0;
-}
 bool is_outer(char32_t c) {
   return is_space(c) ||
          (U_GET_GC_MASK(static_cast<UChar32>(c)) & (U_GC_P_MASK | U_GC_S_MASK | U_GC_C_MASK)) != 0;
@@ -92,6 +73,37 @@ bool is_closing(char32_t c) {
 
 }  // namespace
 
+std::u32string code_points(std::string_view text) {
+  const icu::UnicodeString units = from_utf8(text);
+  std::u32string result;
+  for (int32_t i = 0; i < units.length(); i = units.moveIndex32(i, 1)) {
+    result.push_back(static_cast<char32_t>(units.char32At(i)));
+  }
+  return result;
+}
+
+std::string to_utf8(std::u32string_view text) {
+  icu::UnicodeString units;
+  for (const char32_t c : text) units.append(static_cast<UChar32>(c));
+  return to_utf8(units);
+}
+
+bool is_space(char32_t c) { return u_isUWhiteSpace(static_cast<UChar32>(c)); }
+
+bool is_regex_word(char32_t c) {
+  return c == U'_' || (U_GET_GC_MASK(static_cast<UChar32>(c)) & (U_GC_L_MASK | U_GC_N_MASK)) != 0;
+}
+
+bool is_letter_digit_or_mark(char32_t c) {
+  return u_isalnum(static_cast<UChar32>(c)) || (U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_M_MASK) != 0;
+}
+
+bool is_word_by_itself(char32_t c) {
+  const int32_t breaks = u_getIntPropertyValue(static_cast<UChar32>(c), UCHAR_LINE_BREAK);
+  return breaks == U_LB_IDEOGRAPHIC || breaks == U_LB_COMPLEX_CONTEXT ||
+         breaks == U_LB_CONDITIONAL_JAPANESE_STARTER;
+}
+
 std::string fold_text(std::string_view text) {
   UErrorCode status = U_ZERO_ERROR;
   const icu::Normalizer2* folder = icu::Normalizer2::getNFKCCasefoldInstance(status);
@@ -118,7 +130,7 @@ std::string trim_punctuation(std::string_view text) { return to_utf8(trim_if(cod
 std::string letters_and_digits(std::string_view text) {
   std::u32string result;
   for (const char32_t c : code_points(text)) {
-    if (is_word(c)) result.push_back(c);
+    if (is_letter_digit_or_mark(c)) result.push_back(c);
   }
   return to_utf8(result);
 }
@@ -142,7 +154,7 @@ bool has_upper_case(std::string_view text) {
 
 bool has_letter(std::string_view text) { return any_of(text, is_letter); }
 bool has_digit(std::string_view text) { return any_of(text, is_digit); }
-bool has_letter_or_digit(std::string_view text) { return any_of(text, is_word); }
+bool has_letter_or_digit(std::string_view text) { return any_of(text, is_letter_digit_or_mark); }
 
 bool starts_upper_case(std::string_view text) {
   for (const char32_t c : code_points(text)) {
@@ -157,8 +169,10 @@ bool contains_phrase(std::string_view text, std::string_view phrase) {
   if (needle.empty()) return false;
   for (size_t at = haystack.find(needle); at != std::u32string::npos; at = haystack.find(needle, at + 1)) {
     const size_t end = at + needle.size();
-    const bool free_before = at == 0 || !is_word(haystack[at - 1]) || !is_word(needle.front());
-    const bool free_after = end == haystack.size() || !is_word(haystack[end]) || !is_word(needle.back());
+    const bool free_before =
+        at == 0 || !is_letter_digit_or_mark(haystack[at - 1]) || !is_letter_digit_or_mark(needle.front());
+    const bool free_after = end == haystack.size() || !is_letter_digit_or_mark(haystack[end]) ||
+                            !is_letter_digit_or_mark(needle.back());
     if (free_before && free_after) return true;
   }
   return false;
@@ -169,7 +183,7 @@ bool starts_with_phrase(std::string_view text, std::string_view phrase) {
   const std::u32string needle(trim_if(folded(phrase), is_outer));
   const std::u32string_view start = trim_if(points, is_outer);
   return !needle.empty() && start.starts_with(needle) &&
-         (start.size() == needle.size() || !is_word(start[needle.size()]));
+         (start.size() == needle.size() || !is_letter_digit_or_mark(start[needle.size()]));
 }
 
 bool ends_with_phrase(std::string_view text, std::string_view phrase) {
@@ -177,7 +191,7 @@ bool ends_with_phrase(std::string_view text, std::string_view phrase) {
   const std::u32string needle(trim_if(folded(phrase), is_outer));
   const std::u32string_view end = trim_if(points, is_outer);
   return !needle.empty() && end.ends_with(needle) &&
-         (end.size() == needle.size() || !is_word(end[end.size() - needle.size() - 1]));
+         (end.size() == needle.size() || !is_letter_digit_or_mark(end[end.size() - needle.size() - 1]));
 }
 
 std::vector<std::string> split_words(std::string_view text) {

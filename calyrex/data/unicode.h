@@ -9,6 +9,19 @@
 
 namespace calyrex::data {
 
+/// Code points; every ill-formed sequence is one U+FFFD.
+std::u32string code_points(std::string_view text);
+std::string to_utf8(std::u32string_view text);
+
+/// White_Space.
+bool is_space(char32_t c);
+/// What `\w` matches: letters, numbers of any kind, the underscore.
+bool is_regex_word(char32_t c);
+/// Letters, decimal digits and marks.
+bool is_letter_digit_or_mark(char32_t c);
+/// Written without spaces between words (Han, kana, Thai, ...): each character stands for itself.
+bool is_word_by_itself(char32_t c);
+
 /// NFKC_Casefold with typographic quotes and apostrophes made straight: equal for texts a reader would call
 /// the same.
 std::string fold_text(std::string_view text);

@@ -68,5 +68,16 @@ TEST(Unicode, SplitsWordsLinesAndSentences) {
   EXPECT_THAT(split_sentences(""), IsEmpty());
 }
 
+TEST(Unicode, GivesCodePointsAndTheirKinds) {
+  EXPECT_EQ(code_points("a\u00e9\xff\U0001f600"), U"a\u00e9\ufffd\U0001f600");
+  EXPECT_EQ(to_utf8(U"\u00e9\U0001f600"), "\u00e9\U0001f600");
+  for (const char32_t c : U"a_7\u00e9\u00b2\u0663\u6f22") EXPECT_TRUE(c == 0 || is_regex_word(c));
+  for (const char32_t c : U"-.' \u2019\u0301\U0001f600") EXPECT_FALSE(c != 0 && is_regex_word(c));
+  EXPECT_TRUE(is_letter_digit_or_mark(U'\u0301'));
+  EXPECT_FALSE(is_letter_digit_or_mark(U'_'));
+  for (const char32_t c : U"\u6f22\u3042\u0e01") EXPECT_TRUE(c == 0 || is_word_by_itself(c));
+  EXPECT_FALSE(is_word_by_itself(U'a') || is_word_by_itself(U'\u0434'));
+}
+
 }  // namespace
 }  // namespace calyrex::data
