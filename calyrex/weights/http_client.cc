@@ -14,8 +14,6 @@
 namespace calyrex::weights {
 namespace {
 
-constexpr long kConnectSeconds = 20;
-constexpr long kSilentSeconds = 60;
 constexpr long kMaxRedirects = 10;
 constexpr size_t kMaxHeaders = 200;
 constexpr size_t kMaxHeaderBytes = 8192;
@@ -28,6 +26,8 @@ struct Curl {
   decltype(&curl_easy_perform) easy_perform;
   decltype(&curl_easy_getinfo) easy_getinfo;
   decltype(&curl_easy_strerror) easy_strerror;
+  decltype(&curl_slist_append) slist_append;
+  decltype(&curl_slist_free_all) slist_free_all;
 };
 
 template <typename Function>
@@ -43,7 +43,7 @@ const Curl& curl() {
     void* library = ::dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       fail(ErrorCode::kUnavailable,
-           "downloading needs libcurl.so.4, which is not there; install the package libcurl4");
+           "requests over the network need libcurl.so.4, which is not there; install the package libcurl4");
     }
     const auto init = symbol<decltype(&curl_global_init)>(library, "curl_global_init");
     if (init(CURL_GLOBAL_DEFAULT) != CURLE_OK) fail(ErrorCode::kUnavailable, "libcurl does not start");
@@ -52,7 +52,9 @@ const Curl& curl() {
                 symbol<decltype(&curl_easy_setopt)>(library, "curl_easy_setopt"),
                 symbol<decltype(&curl_easy_perform)>(library, "curl_easy_perform"),
                 symbol<decltype(&curl_easy_getinfo)>(library, "curl_easy_getinfo"),
-                symbol<decltype(&curl_easy_strerror)>(library, "curl_easy_strerror")};
+                symbol<decltype(&curl_easy_strerror)>(library, "curl_easy_strerror"),
+                symbol<decltype(&curl_slist_append)>(library, "curl_slist_append"),
+                symbol<decltype(&curl_slist_free_all)>(library, "curl_slist_free_all")};
   }();
   return loaded;
 }
@@ -61,9 +63,12 @@ const Curl& curl() {
 struct Transfer {
   CURL* handle = nullptr;
   HttpResponse response;
-  const std::function<void(const HttpResponse&, std::span<const std::byte>)>* body = nullptr;
+  const HttpRequest* request = nullptr;
+  const HttpBody* body = nullptr;
   std::exception_ptr error;  // of `body`: C code must not be unwound
 };
+
+using HeaderList = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
 
 size_t receive_header(char* data, size_t size, size_t count, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
@@ -102,19 +107,37 @@ size_t receive_body(char* data, size_t size, size_t count, void* user) {
   }
 }
 
+int report_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  try {
+    return transfer.request->cancelled() ? 1 : 0;
+  } catch (...) {
+    transfer.error = std::current_exception();
+    return 1;
+  }
+}
+
+template <typename Value>
+void set_option(CURL* handle, CURLoption option, Value value) {
+  CALYREX_CHECK(curl().easy_setopt(handle, option, value) == CURLE_OK, "option {}", static_cast<int>(option));
+}
+
 void set_options(const HttpRequest& request, Transfer& transfer) {
-  const auto set = [&](CURLoption option, auto value) {
-    CALYREX_CHECK(curl().easy_setopt(transfer.handle, option, value) == CURLE_OK, "option {}",
-                  static_cast<int>(option));
-  };
+  const auto set = [&](CURLoption option, auto value) { set_option(transfer.handle, option, value); };
   set(CURLOPT_URL, request.url.c_str());
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
   set(CURLOPT_FOLLOWLOCATION, 1L);
   set(CURLOPT_MAXREDIRS, kMaxRedirects);
-  set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+  set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.connect_timeout_ms));
   set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-  set(CURLOPT_LOW_SPEED_TIME, kSilentSeconds);
+  set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.silent_seconds));
+  set(CURLOPT_TIMEOUT_MS, static_cast<long>(request.total_timeout_ms));
+  if (request.cancelled) {
+    set(CURLOPT_NOPROGRESS, 0L);
+    set(CURLOPT_XFERINFOFUNCTION, &report_progress);
+    set(CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
+  }
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_USERAGENT, "calyrex");
   if (!request.bearer_token.empty()) {
@@ -128,26 +151,55 @@ void set_options(const HttpRequest& request, Transfer& transfer) {
   set(CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
 }
 
-}  // namespace
+/// The list of headers of a JSON body; "Expect:" keeps libcurl from waiting for leave to send a large one.
+HeaderList json_headers() {
+  HeaderList headers(nullptr, curl().slist_free_all);
+  for (const char* line : {"Content-Type: application/json", "Expect:"}) {
+    curl_slist* longer = curl().slist_append(headers.get(), line);
+    if (longer == nullptr) fail(ErrorCode::kOutOfMemory, "no memory for a request");
+    static_cast<void>(headers.release());  // part of `longer` now
+    headers.reset(longer);
+  }
+  return headers;
+}
 
-HttpResponse http_get(const HttpRequest& request,
-                      const std::function<void(const HttpResponse&, std::span<const std::byte>)>& body) {
+HttpResponse perform(const HttpRequest& request, const std::string_view* json, const HttpBody& body) {
   Transfer transfer;
+  transfer.request = &request;
   transfer.body = &body;
   const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> handle(curl().easy_init(), curl().easy_cleanup);
-  if (handle == nullptr) fail(ErrorCode::kOutOfMemory, "no memory for a download");
+  if (handle == nullptr) fail(ErrorCode::kOutOfMemory, "no memory for a request");
   transfer.handle = handle.get();
   set_options(request, transfer);
+  HeaderList headers(nullptr, curl().slist_free_all);
+  if (json != nullptr) {
+    headers = json_headers();
+    set_option(handle.get(), CURLOPT_HTTPHEADER, headers.get());
+    set_option(handle.get(), CURLOPT_FOLLOWLOCATION, 0L);
+    set_option(handle.get(), CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(json->size()));
+    set_option(handle.get(), CURLOPT_POSTFIELDS, json->data());
+  }
   std::array<char, CURL_ERROR_SIZE> reason{};
   curl().easy_setopt(handle.get(), CURLOPT_ERRORBUFFER, reason.data());
   const CURLcode code = curl().easy_perform(handle.get());
   if (transfer.error) std::rethrow_exception(transfer.error);
+  if (code == CURLE_ABORTED_BY_CALLBACK) fail(ErrorCode::kCancelled, "{}: cancelled", request.url);
   if (code != CURLE_OK) {
     fail(ErrorCode::kUnavailable, "{}: {}", request.url,
          reason[0] != '\0' ? reason.data() : curl().easy_strerror(code));
   }
   read_status(transfer);
   return std::move(transfer.response);
+}
+
+}  // namespace
+
+HttpResponse http_get(const HttpRequest& request, const HttpBody& body) {
+  return perform(request, nullptr, body);
+}
+
+HttpResponse http_post(const HttpRequest& request, std::string_view json, const HttpBody& body) {
+  return perform(request, &json, body);
 }
 
 }  // namespace calyrex::weights
