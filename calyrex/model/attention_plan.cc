@@ -1,5 +1,8 @@
 #include "calyrex/model/attention_plan.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include <ATen/ATen.h>
 
 namespace calyrex::model {
@@ -73,6 +76,34 @@ CalPlan cal_plan(const RaggedBatch& batch, weights::SelfInclusion self_inclusion
   plan.attention.num_queries = static_cast<int64_t>(plan.query_rows.size());
   plan.attention.num_keys = static_cast<int64_t>(plan.key_rows.size());
   return plan;
+}
+
+std::optional<NarrowedPlan> narrow_plan(const CalPlan& plan, const std::vector<int64_t>& read) {
+  NarrowedPlan narrowed;
+  std::set_union(read.begin(), read.end(), plan.key_rows.begin(), plan.key_rows.end(),
+                 std::back_inserter(narrowed.rows));
+  const auto index_of = [&](int64_t row) {
+    return std::lower_bound(narrowed.rows.begin(), narrowed.rows.end(), row) - narrowed.rows.begin();
+  };
+  for (const int64_t row : read) narrowed.read.push_back(index_of(row));
+  for (const int64_t row : plan.key_rows) narrowed.plan.key_rows.push_back(index_of(row));
+
+  std::vector<int64_t>& queries = narrowed.plan.query_rows;
+  for (AttentionSegment segment : plan.attention.segments) {
+    const auto query_begin = static_cast<int64_t>(queries.size());
+    for (int64_t query = segment.query_begin; query < segment.query_end; ++query) {
+      const int64_t row = plan.query_rows[static_cast<size_t>(query)];
+      if (std::binary_search(read.begin(), read.end(), row)) queries.push_back(index_of(row));
+    }
+    segment.query_begin = query_begin;
+    segment.query_end = static_cast<int64_t>(queries.size());
+    if (segment.query_end == segment.query_begin) continue;
+    if (segment.causal) return std::nullopt;
+    narrowed.plan.attention.segments.push_back(segment);
+  }
+  narrowed.plan.attention.num_queries = static_cast<int64_t>(queries.size());
+  narrowed.plan.attention.num_keys = plan.attention.num_keys;
+  return narrowed;
 }
 
 }  // namespace calyrex::model

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -46,5 +47,17 @@ struct CalPlan {
 };
 
 CalPlan cal_plan(const RaggedBatch& batch, weights::SelfInclusion self_inclusion);
+
+/// What the last layer and the block after it must give when only `read` rows of their result are used: those
+/// rows and the spans', whose keys and values the block takes. Row numbers of `plan` index `rows`.
+struct NarrowedPlan {
+  std::vector<int64_t> rows;  // batch rows, ascending
+  std::vector<int64_t> read;  // the rows asked for, as indices of `rows`
+  CalPlan plan;               // queries are read rows only
+};
+
+/// `read` holds ascending batch rows. Nothing when a read row lies inside a span: its causal segment cannot
+/// be taken apart.
+std::optional<NarrowedPlan> narrow_plan(const CalPlan& plan, const std::vector<int64_t>& read);
 
 }  // namespace calyrex::model

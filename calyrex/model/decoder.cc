@@ -13,11 +13,11 @@ namespace calyrex::model {
 /// One layer's weights: matrices in the compute dtype, products that share an input joined.
 struct DecoderLayerWeights {
   at::Tensor input_norm;  // [hidden_size] float32
-  at::Tensor qkv;         // [(num_heads + 2 * num_kv_heads) * head_dim, hidden_size]
-  at::Tensor o;           // [hidden_size, num_heads * head_dim]
+  FrozenMatrix qkv;       // [(num_heads + 2 * num_kv_heads) * head_dim, hidden_size]
+  FrozenMatrix o;         // [hidden_size, num_heads * head_dim]
   at::Tensor post_norm;   // [hidden_size] float32
-  at::Tensor gate_up;     // [2 * intermediate_size, hidden_size]
-  at::Tensor down;        // [hidden_size, intermediate_size]
+  FrozenMatrix gate_up;   // [2 * intermediate_size, hidden_size]
+  FrozenMatrix down;      // [hidden_size, intermediate_size]
   HeadsSpec heads;
 };
 
@@ -32,7 +32,7 @@ DecoderLayerWeights load_layer(const WeightLoader& loader, const weights::ModelC
   const std::string prefix = fmt::format("model.layers.{}.", layer);
   const auto matrix = [&](std::vector<std::string> names) {
     for (std::string& name : names) name = prefix + name + ".weight";
-    return loader.matrix(names);
+    return FrozenMatrix(loader.matrix(names));
   };
   const auto vector = [&](const std::string& name) { return loader.vector({prefix + name}); };
   DecoderLayerWeights weights;
@@ -60,22 +60,42 @@ DecoderLayerWeights load_layer(const WeightLoader& loader, const weights::ModelC
 }  // namespace
 
 PlannedForward::PlannedForward(const RaggedBatch& batch, const Adapter* adapter, double scale)
-    : self_attention_(std::make_unique<PlanAttention>(self_attention_plan(batch))) {
+    : adapter_(scale == 0.0 ? nullptr : adapter),
+      scale_(scale),
+      self_attention_(std::make_unique<PlanAttention>(self_attention_plan(batch))) {
   context_.positions = batch.positions;
   context_.self_attention = self_attention_.get();
-  if (adapter == nullptr || scale == 0.0) return;
-  AdapterGroup group{.adapter = adapter, .scale = scale};
-  const CalPlan plan = cal_plan(batch, adapter->config().cal.self_inclusion);
-  if (!plan.empty()) {
-    const at::Device device = batch.token_ids.device();
-    group.query_rows = index_tensor(plan.query_rows, device);
-    group.key_rows = index_tensor(plan.key_rows, device);
-    group.query_positions = batch.positions.index_select(0, group.query_rows);
-    group.key_positions = batch.positions.index_select(0, group.key_rows);
-    cal_attention_ = std::make_unique<PlanAttention>(plan.attention);
-    group.attention = cal_attention_.get();
+  if (adapter_ == nullptr) return;
+  cal_plan_ = cal_plan(batch, adapter_->config().cal.self_inclusion);
+  context_.adapters.push_back(group_of(cal_plan_, batch.positions, cal_attention_));
+}
+
+AdapterGroup PlannedForward::group_of(const CalPlan& plan, const at::Tensor& positions,
+                                      std::unique_ptr<PlanAttention>& attention) const {
+  AdapterGroup group{.adapter = adapter_, .scale = scale_};
+  if (plan.empty()) return group;
+  group.query_rows = index_tensor(plan.query_rows, positions.device());
+  group.key_rows = index_tensor(plan.key_rows, positions.device());
+  group.query_positions = positions.index_select(0, group.query_rows);
+  group.key_positions = positions.index_select(0, group.key_rows);
+  attention = std::make_unique<PlanAttention>(plan.attention);
+  group.attention = attention.get();
+  return group;
+}
+
+at::Tensor PlannedForward::narrow_to(const std::vector<int64_t>& read) {
+  const at::Device device = context_.positions.device();
+  const std::optional<NarrowedPlan> narrowed = narrow_plan(cal_plan_, read);
+  if (!narrowed) return index_tensor(read, device);
+  context_.output_rows = index_tensor(narrowed->rows, device);
+  if (adapter_ != nullptr) {
+    AdapterGroup group =
+        group_of(narrowed->plan, context_.positions.index_select(0, context_.output_rows), output_attention_);
+    // The MLP of span rows would change nothing that is read.
+    group.rows = index_tensor(narrowed->read, device);
+    context_.output_adapters = {std::move(group)};
   }
-  context_.adapters.push_back(std::move(group));
+  return index_tensor(narrowed->read, device);
 }
 
 Decoder::Decoder(weights::ModelConfig config, at::ScalarType dtype, at::Device device)
@@ -91,7 +111,8 @@ std::shared_ptr<const Decoder> Decoder::load(const weights::ModelSource& source,
     std::shared_ptr<Decoder> decoder(new Decoder(config, compute_dtype, device));
     const WeightLoader loader(source, compute_dtype, device);
     decoder->embedding_ = loader.matrix({"model.embed_tokens.weight"});
-    decoder->head_ = config.tied_head ? decoder->embedding_ : loader.matrix({"lm_head.weight"});
+    decoder->head_ = FrozenMatrix(config.tied_head ? decoder->embedding_ : loader.matrix({"lm_head.weight"}),
+                                  FrozenMatrix::Plain::kKept);
     decoder->final_norm_ = loader.vector({"model.norm.weight"});
     decoder->inverse_frequencies_ = at::tensor(weights::inverse_frequencies(config), at::kFloat).to(device);
     for (int64_t layer = 0; layer < config.num_layers; ++layer) {
@@ -115,6 +136,10 @@ at::Tensor Decoder::embed(const at::Tensor& token_ids) const {
   return embedding_.index_select(0, token_ids).to(at::kFloat);
 }
 
+bool Decoder::narrows(int64_t layer, const ForwardContext& context) const {
+  return layer + 1 == config_.num_layers && context.output_rows.defined();
+}
+
 at::Tensor Decoder::run_layer(at::Tensor hidden, int64_t layer, const ForwardContext& context) const {
   CALYREX_CHECK(layer >= 0 && layer < config_.num_layers, "layer {}", layer);
   const DecoderLayerWeights& weights = layers_[static_cast<size_t>(layer)];
@@ -125,7 +150,12 @@ at::Tensor Decoder::run_layer(at::Tensor hidden, int64_t layer, const ForwardCon
   const Heads heads = split_heads(frozen_linear(normed, weights.qkv), weights.heads, context.rope,
                                   attention_dtype(dtype_, device_));
   const at::Tensor attended = context.self_attention->attend(layer, heads.q, heads.k, heads.v);
-  const at::Tensor projected = frozen_linear(attended.flatten(1).to(dtype_), weights.o);
+  at::Tensor mixed = attended.flatten(1).to(dtype_);
+  if (narrows(layer, context)) {
+    mixed = gather_rows(mixed, context.output_rows);
+    hidden = gather_rows(hidden, context.output_rows);
+  }
+  const at::Tensor projected = frozen_linear(mixed, weights.o);
   if (at::GradMode::is_enabled()) {
     hidden = add_scaled(hidden, projected, 1.0);
     normed = rms_norm(hidden, weights.post_norm, eps, dtype_);
@@ -138,8 +168,11 @@ at::Tensor Decoder::run_layer(at::Tensor hidden, int64_t layer, const ForwardCon
 
 at::Tensor Decoder::run_slots(int64_t layer, const at::Tensor& layer_input, at::Tensor hidden,
                               const ForwardContext& context) const {
-  for (const AdapterGroup& group : context.adapters) {
-    if (group.active()) hidden = group.adapter->after_layer(layer, layer_input, std::move(hidden), group);
+  const bool narrow = narrows(layer, context);
+  const at::Tensor input =
+      narrow && layer_input.defined() ? gather_rows(layer_input, context.output_rows) : layer_input;
+  for (const AdapterGroup& group : narrow ? context.output_adapters : context.adapters) {
+    if (group.active()) hidden = group.adapter->after_layer(layer, input, std::move(hidden), group);
   }
   return hidden;
 }

@@ -21,6 +21,10 @@ struct ForwardContext {
   at::Tensor positions;  // [num_tokens] int64
   Attention* self_attention = nullptr;
   std::vector<AdapterGroup> adapters;  // disjoint rows
+  /// Batch rows (ascending) that the last layer gives, instead of all; its slots then run
+  /// `output_adapters`, whose row numbers index these.
+  at::Tensor output_rows;
+  std::vector<AdapterGroup> output_adapters;
   /// Called with the state after each layer and its slots; for analysis and tests.
   std::function<void(int64_t layer, const at::Tensor& hidden)> on_layer;
   /// Rotation of `positions`; computed by the first layer that runs.
@@ -32,12 +36,22 @@ class PlannedForward {
  public:
   /// `adapter` may be null (base). One adapter and scale for the whole batch.
   PlannedForward(const RaggedBatch& batch, const Adapter* adapter, double scale = 1.0);
+  /// Lets the last layer and its block skip what `read` (ascending batch rows) does not depend on. Returns
+  /// the places of `read` in the result of the last layer.
+  at::Tensor narrow_to(const std::vector<int64_t>& read);
   ForwardContext& context() { return context_; }
   const ForwardContext& context() const { return context_; }
 
  private:
+  AdapterGroup group_of(const CalPlan& plan, const at::Tensor& positions,
+                        std::unique_ptr<PlanAttention>& attention) const;
+
+  const Adapter* adapter_;
+  double scale_;
+  CalPlan cal_plan_;
   std::unique_ptr<PlanAttention> self_attention_;
   std::unique_ptr<PlanAttention> cal_attention_;
+  std::unique_ptr<PlanAttention> output_attention_;
   ForwardContext context_;
 };
 
@@ -61,7 +75,8 @@ class Decoder {
   at::Tensor embed(const at::Tensor& token_ids) const;
 
   /// Runs layers [begin, end) with their slots. Without autograd `hidden` is consumed (changed in place).
-  /// Autograd is followed when grad mode is on and `hidden` or an adapter requires grad.
+  /// Autograd is followed when grad mode is on and `hidden` or an adapter requires grad. The result of the
+  /// last layer has the rows of `context.output_rows`, where those are given.
   at::Tensor run_layers(at::Tensor hidden, int64_t begin, int64_t end, const ForwardContext& context) const;
   /// One layer without its slots, and the slots alone: for the boundary between the frozen prefix and the
   /// trained tail.
@@ -74,16 +89,18 @@ class Decoder {
   /// lm_head of normed rows: [rows, hidden_size] compute dtype -> [rows, vocab_size] float32.
   at::Tensor logits(const at::Tensor& normed) const;
   /// [vocab_size, hidden_size] in the compute dtype.
-  const at::Tensor& head_weight() const { return head_; }
+  const at::Tensor& head_weight() const { return head_.plain(); }
 
  private:
   Decoder(weights::ModelConfig config, at::ScalarType dtype, at::Device device);
+  /// Whether this layer gives `output_rows` only.
+  bool narrows(int64_t layer, const ForwardContext& context) const;
 
   weights::ModelConfig config_;
   at::ScalarType dtype_;
   at::Device device_;
   at::Tensor embedding_;            // [vocab_size, hidden_size]
-  at::Tensor head_;                 // [vocab_size, hidden_size]
+  FrozenMatrix head_;               // [vocab_size, hidden_size]
   at::Tensor final_norm_;           // [hidden_size] float32
   at::Tensor inverse_frequencies_;  // [head_dim / 2] float32
   std::vector<DecoderLayerWeights> layers_;

@@ -58,9 +58,9 @@ class RmsNorm : public Function<RmsNorm> {
 
 class FrozenLinear : public Function<FrozenLinear> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight) {
-    context->save_for_backward({weight});
-    return at::linear(x, weight);
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const FrozenMatrix& weight) {
+    context->save_for_backward({weight.plain()});
+    return weight.multiply(x);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
@@ -240,13 +240,13 @@ at::Tensor add_rms_norm_(at::Tensor& x, const at::Tensor& delta, const at::Tenso
   return out;
 }
 
-at::Tensor frozen_linear(const at::Tensor& x, const at::Tensor& weight) {
-  if (!at::GradMode::is_enabled() || !x.requires_grad()) return at::linear(x, weight);
+at::Tensor frozen_linear(const at::Tensor& x, const FrozenMatrix& weight) {
+  if (!at::GradMode::is_enabled() || !x.requires_grad()) return weight.multiply(x);
   return FrozenLinear::apply(x, weight);
 }
 
 at::Tensor trained_linear(const at::Tensor& x, const at::Tensor& leaf, const at::Tensor& compute) {
-  if (!at::GradMode::is_enabled() || !leaf.requires_grad()) return frozen_linear(x, compute);
+  if (!at::GradMode::is_enabled() || !leaf.requires_grad()) return at::linear(x, compute);
   return TrainedLinear::apply(x, leaf, compute);
 }
 

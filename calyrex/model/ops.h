@@ -8,6 +8,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "calyrex/model/frozen_matrix.h"
+
 namespace calyrex::model {
 
 /// Dtype in which attention runs: float32 on the CPU (faster there than bfloat16), else the compute dtype.
@@ -23,9 +25,10 @@ at::Tensor add_rms_norm_(at::Tensor& x, const at::Tensor& delta, const at::Tenso
 
 /// x [rows, in] times weight [out, in] transposed, both in the compute dtype. No gradient flows to the
 /// weight.
-at::Tensor frozen_linear(const at::Tensor& x, const at::Tensor& weight);
+at::Tensor frozen_linear(const at::Tensor& x, const FrozenMatrix& weight);
 
-/// The same with a trained weight: products use `compute`, the gradient goes to the float32 `leaf`.
+/// The same with a trained weight: products use `compute`, the gradient goes to the float32 `leaf` where that
+/// requires one.
 at::Tensor trained_linear(const at::Tensor& x, const at::Tensor& leaf, const at::Tensor& compute);
 
 /// x + scale * delta: x [rows, dim] float32, delta of the same shape in float32 or the compute dtype. In

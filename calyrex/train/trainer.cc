@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 
@@ -14,41 +15,53 @@
 namespace calyrex::train {
 namespace {
 
-/// Batch rows whose next token is a label, and those labels.
-struct LabelRows {
-  at::Tensor rows;     // [label tokens] int64
-  at::Tensor targets;  // [label tokens] int64
-};
-
-LabelRows label_rows(const RowPointers& rows, at::Device device) {
-  std::vector<int64_t> indices, targets;
-  int64_t begin = 0;
-  for (const TrainingRow* row : rows) {
-    for (const TokenSpan& span : row->label_spans) {
-      for (int64_t token = span.begin; token < span.end; ++token) {
-        indices.push_back(begin + token - 1);
-        targets.push_back(row->token_ids[static_cast<size_t>(token)]);
-      }
-    }
-    begin += row->num_tokens();
-  }
-  return {.rows = at::tensor(indices, at::kLong).to(device),
-          .targets = at::tensor(targets, at::kLong).to(device)};
+/// The tokens that the loss depends on: all before the last label.
+std::vector<TokenId> read_tokens(const TrainingRow& row) {
+  const auto count = static_cast<std::ptrdiff_t>(row.label_spans.back().end - 1);
+  return {row.token_ids.begin(), row.token_ids.begin() + count};
 }
 
-int64_t count_label_tokens(const RowPointers& rows) {
-  int64_t count = 0;
-  for (const TrainingRow* row : rows) count += row->num_label_tokens();
-  return count;
+TokenSpans read_spans(const TrainingRow& row) {
+  const int64_t end = row.label_spans.back().end - 1;
+  TokenSpans spans;
+  for (const TokenSpan& span : row.system_spans) {
+    if (span.begin < end) spans.push_back({.begin = span.begin, .end = std::min(span.end, end)});
+  }
+  return spans;
 }
 
 model::RaggedBatch pack_rows(const RowPointers& rows, const model::Decoder& decoder) {
   std::vector<model::SequenceInput> sequences;
   for (const TrainingRow* row : rows) {
     sequences.push_back(
-        {.token_ids = row->token_ids, .system_spans = row->system_spans, .first_position = 0});
+        {.token_ids = read_tokens(*row), .system_spans = read_spans(*row), .first_position = 0});
   }
   return model::pack(sequences, decoder.config().vocab_size, decoder.device());
+}
+
+/// Batch rows whose next token is a label, and those labels.
+struct LabelRows {
+  std::vector<int64_t> rows;
+  at::Tensor targets;  // [label tokens] int64
+};
+
+LabelRows label_rows(const RowPointers& rows, const model::RaggedBatch& batch) {
+  std::vector<int64_t> indices, targets;
+  for (size_t n = 0; n < rows.size(); ++n) {
+    for (const TokenSpan& span : rows[n]->label_spans) {
+      for (int64_t token = span.begin; token < span.end; ++token) {
+        indices.push_back(batch.sequences[n].begin + token - 1);
+        targets.push_back(rows[n]->token_ids[static_cast<size_t>(token)]);
+      }
+    }
+  }
+  return {.rows = std::move(indices), .targets = at::tensor(targets, at::kLong).to(batch.token_ids.device())};
+}
+
+int64_t count_label_tokens(const RowPointers& rows) {
+  int64_t count = 0;
+  for (const TrainingRow* row : rows) count += row->num_label_tokens();
+  return count;
 }
 
 /// "a.jsonl:3, a.jsonl:9 and 4 more"
@@ -103,25 +116,25 @@ std::vector<RowPointers> Trainer::split(const RowPointers& rows) const {
 }
 
 at::Tensor Trainer::row_states(const TrainingRow& row) {
+  const std::vector<TokenId> token_ids = read_tokens(row);
   const int64_t width = decoder_->config().hidden_size;
-  at::Tensor states = at::empty({row.num_tokens(), width}, at::kBFloat16);
+  at::Tensor states = at::empty({static_cast<int64_t>(token_ids.size()), width}, at::kBFloat16);
   const std::span<std::byte> bytes(static_cast<std::byte*>(states.mutable_data_ptr()), states.nbytes());
-  if (cache_->load(row.token_ids, bytes)) return states;
+  if (cache_->load(token_ids, bytes)) return states;
   const model::RaggedBatch batch = pack_rows({&row}, *decoder_);
   model::PlannedForward planned(batch, /*adapter=*/nullptr);
   const at::Tensor hidden =
       decoder_->run_layers(decoder_->embed(batch.token_ids), 0, cache_->layer() + 1, planned.context());
   states.copy_(hidden);
-  cache_->store(row.token_ids, bytes);
+  cache_->store(token_ids, bytes);
   return states;
 }
 
-at::Tensor Trainer::cached_states(const RowPointers& rows, int64_t num_tokens) {
-  const at::Tensor hidden = at::empty({num_tokens, decoder_->config().hidden_size}, at::kFloat);
-  int64_t begin = 0;
-  for (const TrainingRow* row : rows) {
-    hidden.slice(0, begin, begin + row->num_tokens()).copy_(row_states(*row));
-    begin += row->num_tokens();
+at::Tensor Trainer::cached_states(const RowPointers& rows, const model::RaggedBatch& batch) {
+  const at::Tensor hidden = at::empty({batch.num_tokens(), decoder_->config().hidden_size}, at::kFloat);
+  for (size_t n = 0; n < rows.size(); ++n) {
+    const model::RaggedBatch::Sequence& sequence = batch.sequences[n];
+    hidden.narrow(0, sequence.begin, sequence.length).copy_(row_states(*rows[n]));
   }
   return hidden.to(decoder_->device());
 }
@@ -129,14 +142,16 @@ at::Tensor Trainer::cached_states(const RowPointers& rows, int64_t num_tokens) {
 at::Tensor Trainer::micro_batch_loss(const RowPointers& rows, double factor) {
   const model::RaggedBatch batch = pack_rows(rows, *decoder_);
   model::PlannedForward planned(batch, adapter_.get());
-  model::ForwardContext& context = planned.context();
+  const LabelRows labels = label_rows(rows, batch);
+  const at::Tensor read = planned.narrow_to(labels.rows);
+  const model::ForwardContext& context = planned.context();
   const int64_t first = adapter_->first_layer();
   at::Tensor hidden, layer_input;
   {
     const at::NoGradGuard no_grad;
     int64_t next = 0;
     if (cache_ != nullptr) {
-      hidden = cached_states(rows, batch.num_tokens());
+      hidden = cached_states(rows, batch);
       next = cache_->layer() + 1;
     } else {
       hidden = decoder_->embed(batch.token_ids);
@@ -149,8 +164,7 @@ at::Tensor Trainer::micro_batch_loss(const RowPointers& rows, double factor) {
   }
   hidden = decoder_->run_slots(first, layer_input, std::move(hidden), context);
   hidden = decoder_->run_layers(std::move(hidden), first + 1, decoder_->config().num_layers, context);
-  const LabelRows labels = label_rows(rows, decoder_->device());
-  const at::Tensor normed = decoder_->final_norm(hidden.index_select(0, labels.rows));
+  const at::Tensor normed = decoder_->final_norm(model::gather_rows(hidden, read));
   return head_loss(*decoder_, normed, labels.targets, factor);
 }
 

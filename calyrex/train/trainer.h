@@ -70,7 +70,7 @@ class Trainer {
   /// bits.
   at::Tensor row_states(const TrainingRow& row);
   /// The same for a batch, [num_tokens, hidden_size] float32.
-  at::Tensor cached_states(const RowPointers& rows, int64_t num_tokens);
+  at::Tensor cached_states(const RowPointers& rows, const model::RaggedBatch& batch);
   std::vector<RowPointers> split(const RowPointers& rows) const;
 
   std::shared_ptr<const model::Decoder> decoder_;

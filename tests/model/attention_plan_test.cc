@@ -63,6 +63,31 @@ TEST(AttentionPlan, SpanAtTheEnd) {
   EXPECT_THAT(plan.query_rows, ElementsAre(4));
 }
 
+TEST(NarrowPlan, KeepsReadRowsAndSpans) {
+  const CalPlan plan =
+      cal_plan(batch_of({sequence(6, {{1, 3}}), sequence(5, {{0, 2}})}), SelfInclusion::kInclusive);
+  const auto narrowed = narrow_plan(plan, {4, 5, 9});
+  ASSERT_TRUE(narrowed.has_value());
+  EXPECT_THAT(narrowed->rows, ElementsAre(1, 2, 4, 5, 6, 7, 9));
+  EXPECT_THAT(narrowed->read, ElementsAre(2, 3, 6));
+  EXPECT_THAT(narrowed->plan.key_rows, ElementsAre(0, 1, 4, 5));
+  EXPECT_THAT(narrowed->plan.query_rows, ElementsAre(2, 3, 6));
+  EXPECT_THAT(narrowed->plan.attention.segments,
+              ElementsAre(AttentionSegment{0, 2, 0, 2, false}, AttentionSegment{2, 3, 2, 4, false}));
+}
+
+TEST(NarrowPlan, ReadRowsThatSeeNothingAreNoQueries) {
+  const auto narrowed = narrow_plan({}, {0, 3});
+  ASSERT_TRUE(narrowed.has_value());
+  EXPECT_THAT(narrowed->rows, ElementsAre(0, 3));
+  EXPECT_TRUE(narrowed->plan.empty());
+}
+
+TEST(NarrowPlan, AReadRowInsideASpanCannotBeTakenOut) {
+  const CalPlan plan = cal_plan(batch_of({sequence(6, {{1, 3}})}), SelfInclusion::kInclusive);
+  EXPECT_FALSE(narrow_plan(plan, {2, 5}).has_value());
+}
+
 TEST(RaggedBatch, RefusesIdsOutsideTheVocabulary) {
   EXPECT_THROW(pack(std::vector<SequenceInput>{{.token_ids = {100}}}, 100, at::kCPU), Error);
   EXPECT_THROW(pack(std::vector<SequenceInput>{{.token_ids = {-1}}}, 100, at::kCPU), Error);

@@ -72,6 +72,63 @@ TEST_P(GoldenModel, GradientsEqualTheReference) {
   }
 }
 
+/// Every second predicting row outside all spans, and its target.
+struct ReadRows {
+  std::vector<int64_t> rows;
+  at::Tensor targets;
+};
+
+ReadRows rows_outside_spans(const TinyModel& model) {
+  std::vector<int64_t> rows, targets;
+  const auto in_span = [&](int64_t row) {
+    for (const RaggedBatch::Sequence& sequence : model.batch.sequences) {
+      for (const TokenSpan& span : sequence.system_spans) {
+        if (row >= sequence.begin + span.begin && row < sequence.begin + span.end) return true;
+      }
+    }
+    return false;
+  };
+  for (int64_t n = 0; n < model.predicting_rows.size(0); n += 2) {
+    const auto row = model.predicting_rows[n].item<int64_t>();
+    if (in_span(row)) continue;
+    rows.push_back(row);
+    targets.push_back(model.targets[n].item<int64_t>());
+  }
+  return {.rows = std::move(rows), .targets = at::tensor(targets, at::kLong)};
+}
+
+TEST_P(GoldenModel, NarrowedLastLayerGivesTheSameLossAndGradients) {
+  const TinyModel model = TinyModel::open(GetParam());
+  const ReadRows read = rows_outside_spans(model);
+  const auto loss_of = [&](const at::Tensor& logits) {
+    return -at::log_softmax(logits, 1).gather(1, read.targets.unsqueeze(1)).mean();
+  };
+  for (const std::string& name : golden_adapters(GetParam())) {
+    SCOPED_TRACE(name);
+    const auto whole = model.adapter(name, AdapterUse::kTrain);
+    const auto part = model.adapter(name, AdapterUse::kTrain);
+    const at::Tensor expected =
+        loss_of(model.run(whole.get()).logits.index_select(0, at::tensor(read.rows, at::kLong)));
+    expected.backward();
+
+    PlannedForward forward(model.batch, part.get());
+    const at::Tensor places = forward.narrow_to(read.rows);
+    const at::Tensor hidden =
+        model.decoder->run_layers(model.decoder->embed(model.batch.token_ids), 0,
+                                  model.decoder->config().num_layers, forward.context());
+    EXPECT_LT(hidden.size(0), model.batch.num_tokens());
+    const at::Tensor loss =
+        loss_of(model.decoder->logits(model.decoder->final_norm(gather_rows(hidden, places))));
+    loss.backward();
+
+    expect_close(loss.detach().view({1}), expected.detach().view({1}), "loss");
+    for (size_t n = 0; n < part->parameters().size(); ++n) {
+      const AdapterParameter& parameter = part->parameters()[n];
+      expect_close(parameter.grad(), whole->parameters()[n].grad(), parameter.name);
+    }
+  }
+}
+
 TEST_P(GoldenModel, ScaleZeroIsTheBaseBitForBit) {
   const TinyModel model = TinyModel::open(GetParam());
   const at::NoGradGuard no_grad;

@@ -85,11 +85,18 @@ TEST_P(Ops, TrainedLinearGivesItsGradientToTheLeaf) {
 }
 
 TEST_P(Ops, FrozenLinear) {
-  const at::Tensor x = input({9, 32});
-  const at::Tensor weight = at::randn({16, 32}).to(GetParam());
-  expect_near(run([&] { return frozen_linear(x, weight); }, {x}),
-              run([&] { return at::linear(x.to(at::kFloat), weight.to(at::kFloat)).to(GetParam()); }, {x}),
-              limit());
+  for (const auto& [rows, in, out] : {std::tuple{9, 32, 16}, {1, 33, 17}, {130, 5, 3}, {2, 96, 1}}) {
+    const at::Tensor x = input({rows, in});
+    const at::Tensor weight = at::randn({out, in}).to(GetParam());
+    const FrozenMatrix frozen(weight);
+    EXPECT_TRUE(at::equal(frozen.plain(), weight));
+    expect_near(run([&] { return frozen_linear(x, frozen); }, {x}),
+                run([&] { return at::linear(x.to(at::kFloat), weight.to(at::kFloat)).to(GetParam()); }, {x}),
+                limit());
+    const at::NoGradGuard no_grad;
+    EXPECT_TRUE(at::equal(frozen_linear(x, FrozenMatrix(weight, FrozenMatrix::Plain::kKept)),
+                          frozen_linear(x, frozen)));
+  }
 }
 
 TEST_P(Ops, AddToRowsAndGatherRows) {
