@@ -25,14 +25,6 @@ constexpr int64_t kTileQueries = 4;
 constexpr int64_t kTileKeys = 4;  // as many as sum_lanes_of_four() takes
 constexpr float kNoKeys = -std::numeric_limits<float>::infinity();
 
-/// Some query heads of one sequence that share a key/value head, and the keys they look at.
-struct AttentionTask {
-  int64_t sequence = 0;
-  int64_t first_head = 0;
-  int64_t key_begin = 0;
-  int64_t key_end = 0;
-};
-
 /// Where a task's result goes: unnormalised sums with their maximum and weight, to be merged, or normalised.
 struct PartialSums {
   float* out = nullptr;      // [heads, head_dim]
@@ -207,8 +199,8 @@ HWY_INLINE void attend(const PagedAttentionArgs<Query, Cache>& args, const Atten
 
 template <typename Query, typename Cache>
 HWY_INLINE void attend_any(const PagedAttentionArgs<Query, Cache>& args, const AttentionTask& task,
-                           int64_t queries, const PartialSums& sums) {
-  switch (queries) {
+                           const PartialSums& sums) {
+  switch (task.num_heads) {
     case 1:
       return attend<1>(args, task, sums);
     case 2:
@@ -220,17 +212,17 @@ HWY_INLINE void attend_any(const PagedAttentionArgs<Query, Cache>& args, const A
   }
 }
 
-void attend_f32_f32(const PagedAttentionArgs<float, float>& args, const AttentionTask& task, int64_t queries,
+void attend_f32_f32(const PagedAttentionArgs<float, float>& args, const AttentionTask& task,
                     const PartialSums& sums) {
-  attend_any(args, task, queries, sums);
+  attend_any(args, task, sums);
 }
 void attend_f32_bf16(const PagedAttentionArgs<float, BFloat16>& args, const AttentionTask& task,
-                     int64_t queries, const PartialSums& sums) {
-  attend_any(args, task, queries, sums);
+                     const PartialSums& sums) {
+  attend_any(args, task, sums);
 }
 void attend_bf16_bf16(const PagedAttentionArgs<BFloat16, BFloat16>& args, const AttentionTask& task,
-                      int64_t queries, const PartialSums& sums) {
-  attend_any(args, task, queries, sums);
+                      const PartialSums& sums) {
+  attend_any(args, task, sums);
 }
 
 template <typename Source, typename Cache>
@@ -281,36 +273,30 @@ void check_layout(const PagedLayout& layout) {
   CALYREX_CHECK(dim > 0 && dim % 8 == 0 && dim <= kMaxPagedHeadDim, "head_dim {}", dim);
 }
 
-/// One task a (sequence, tile of query heads, split of its keys), in that order.
-std::vector<AttentionTask> plan_tasks(const int64_t* lengths, int64_t batch, int64_t num_heads,
-                                      int64_t group) {
-  std::vector<AttentionTask> tasks;
-  for (int64_t sequence = 0; sequence < batch; ++sequence) {
-    for (int64_t head = 0; head < num_heads; head += std::min(kTileQueries, group - head % group)) {
-      int64_t begin = 0;
-      do {
-        const int64_t end = std::min(begin + kAttentionSplitKeys, lengths[sequence]);
-        tasks.push_back({sequence, head, begin, end});
-        begin = end;
-      } while (begin < lengths[sequence]);
-    }
+/// The kernel for the given types, compiled for the target in use.
+template <typename Query, typename Cache>
+auto attend_kernel() {
+  if constexpr (sizeof(Query) == sizeof(BFloat16)) {
+    return CALYREX_KERNELS_DISPATCH(attend_bf16_bf16);
+  } else if constexpr (sizeof(Cache) == sizeof(BFloat16)) {
+    return CALYREX_KERNELS_DISPATCH(attend_f32_bf16);
+  } else {
+    return CALYREX_KERNELS_DISPATCH(attend_f32_f32);
   }
-  return tasks;
 }
 
-/// Merges the splits [first, first + count) of one tile of heads and writes the normalised result.
+/// Merges `count` splits of one tile of heads and writes the normalised result.
 template <typename Query>
-void merge_splits(const float* out, const float* maximum, const float* weight, int64_t count, int64_t queries,
-                  int64_t dim, Query* to) {
+void merge_splits(const PartialSums& splits, int64_t count, int64_t queries, int64_t dim, Query* to) {
   for (int64_t q = 0; q < queries; ++q) {
     float top = kNoKeys;
-    for (int64_t n = 0; n < count; ++n) top = std::max(top, maximum[n * kTileQueries + q]);
+    for (int64_t n = 0; n < count; ++n) top = std::max(top, splits.maximum[n * kTileQueries + q]);
     float total = 0.0f;
     float sums[kMaxPagedHeadDim] = {};
     for (int64_t n = 0; n < count; ++n) {
-      const float factor = count == 1 ? 1.0f : std::exp(maximum[n * kTileQueries + q] - top);
-      total += weight[n * kTileQueries + q] * factor;
-      const float* part = out + (n * kTileQueries + q) * dim;
+      const float factor = count == 1 ? 1.0f : std::exp(splits.maximum[n * kTileQueries + q] - top);
+      total += splits.weight[n * kTileQueries + q] * factor;
+      const float* part = splits.out + (n * kTileQueries + q) * dim;
       for (int64_t c = 0; c < dim; ++c) sums[c] += part[c] * factor;
     }
     const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
@@ -318,41 +304,12 @@ void merge_splits(const float* out, const float* maximum, const float* weight, i
   }
 }
 
-template <typename Query, typename Cache, typename Kernel>
-void run_attention(Kernel kernel, const PagedAttentionArgs<Query, Cache>& args) {
-  check_layout(args.layout);
-  const int64_t dim = args.layout.head_dim;
-  CALYREX_CHECK(args.num_heads > 0 && args.num_heads % args.layout.num_kv_heads == 0, "num_heads {}",
-                args.num_heads);
-  const int64_t group = args.num_heads / args.layout.num_kv_heads;
-  const std::vector<AttentionTask> tasks = plan_tasks(args.lengths, args.batch, args.num_heads, group);
-  const auto num_tasks = static_cast<int64_t>(tasks.size());
-  std::vector<float> out(num_tasks * kTileQueries * dim);
-  std::vector<float> maximum(num_tasks * kTileQueries);
-  std::vector<float> weight(num_tasks * kTileQueries);
-  int64_t work = 0;
-  for (const AttentionTask& task : tasks) work += (task.key_end - task.key_begin) * dim * 2;
-  const auto tile = [&](const AttentionTask& task) {
-    return std::min(kTileQueries, group - task.first_head % group);
-  };
-  parallel_items(num_tasks, work, [&](int64_t n) {
-    kernel(args, tasks[n], tile(tasks[n]),
-           {out.data() + n * kTileQueries * dim, maximum.data() + n * kTileQueries,
-            weight.data() + n * kTileQueries});
-  });
-  std::vector<int64_t> firsts;  // the first split of each tile of heads
-  for (int64_t n = 0; n < num_tasks; ++n) {
-    if (tasks[n].key_begin == 0) firsts.push_back(n);
-  }
-  firsts.push_back(num_tasks);
-  parallel_for(static_cast<int64_t>(firsts.size()) - 1, kTileQueries * dim, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t n = firsts[t];
-      const AttentionTask& task = tasks[n];
-      merge_splits(out.data() + n * kTileQueries * dim, maximum.data() + n * kTileQueries,
-                   weight.data() + n * kTileQueries, firsts[t + 1] - n, tile(task), dim,
-                   args.out + (task.sequence * args.num_heads + task.first_head) * dim);
-    }
+template <typename Query, typename Cache>
+void run_attention(const PagedAttentionArgs<Query, Cache>& args) {
+  PagedAttentionTasks tasks(args.layout, {args.lengths, static_cast<size_t>(args.batch)}, args.num_heads);
+  parallel_items(tasks.num_tasks(), tasks.work(), [&](int64_t n) { tasks.attend(args, n); });
+  parallel_for(args.batch, args.num_heads * args.layout.head_dim, [&](int64_t begin, int64_t end) {
+    for (int64_t sequence = begin; sequence < end; ++sequence) tasks.merge(args, sequence);
   });
 }
 
@@ -365,15 +322,65 @@ void run_store(Kernel kernel, const Args& args) {
 
 }  // namespace
 
-void paged_attention(const PagedAttentionArgs<float, float>& args) {
-  run_attention(CALYREX_KERNELS_DISPATCH(attend_f32_f32), args);
+PagedAttentionTasks::PagedAttentionTasks(const PagedLayout& layout, std::span<const int64_t> lengths,
+                                         int64_t num_heads)
+    : head_dim_(layout.head_dim), first_task_(1, 0) {
+  check_layout(layout);
+  CALYREX_CHECK(num_heads > 0 && num_heads % layout.num_kv_heads == 0, "num_heads {}", num_heads);
+  const int64_t group = num_heads / layout.num_kv_heads;
+  for (size_t sequence = 0; sequence < lengths.size(); ++sequence) {
+    const int64_t length = lengths[sequence];
+    int64_t tile = 0;
+    for (int64_t head = 0; head < num_heads; head += tile) {
+      tile = std::min(kTileQueries, group - head % group);
+      int64_t begin = 0;
+      do {
+        const int64_t end = std::min(begin + kAttentionSplitKeys, length);
+        tasks_.push_back({static_cast<int64_t>(sequence), head, tile, begin, end});
+        begin = end;
+      } while (begin < length);
+    }
+    work_ += length * num_heads * head_dim_ * 2;
+    first_task_.push_back(num_tasks());
+  }
+  maximum_.resize(tasks_.size() * kTileQueries);
+  weight_.resize(maximum_.size());
+  out_.resize(maximum_.size() * static_cast<size_t>(head_dim_));
 }
-void paged_attention(const PagedAttentionArgs<float, BFloat16>& args) {
-  run_attention(CALYREX_KERNELS_DISPATCH(attend_f32_bf16), args);
+
+template <typename Query, typename Cache>
+void PagedAttentionTasks::attend(const PagedAttentionArgs<Query, Cache>& args, int64_t task) {
+  attend_kernel<Query, Cache>()(
+      args, tasks_[static_cast<size_t>(task)],
+      {out_.data() + task * kTileQueries * head_dim_, maximum_.data() + task * kTileQueries,
+       weight_.data() + task * kTileQueries});
 }
-void paged_attention(const PagedAttentionArgs<BFloat16, BFloat16>& args) {
-  run_attention(CALYREX_KERNELS_DISPATCH(attend_bf16_bf16), args);
+
+template <typename Query, typename Cache>
+void PagedAttentionTasks::merge(const PagedAttentionArgs<Query, Cache>& args, int64_t sequence) const {
+  const auto at = static_cast<size_t>(sequence);
+  int64_t next = 0;
+  for (int64_t n = first_task_[at]; n < first_task_[at + 1]; n = next) {
+    const AttentionTask& task = tasks_[static_cast<size_t>(n)];
+    for (next = n + 1; next < first_task_[at + 1] && tasks_[static_cast<size_t>(next)].key_begin > 0;) ++next;
+    const PartialSums splits{const_cast<float*>(out_.data()) + n * kTileQueries * head_dim_,
+                             const_cast<float*>(maximum_.data()) + n * kTileQueries,
+                             const_cast<float*>(weight_.data()) + n * kTileQueries};
+    merge_splits(splits, next - n, task.num_heads, head_dim_,
+                 args.out + (sequence * args.num_heads + task.first_head) * head_dim_);
+  }
 }
+
+template void PagedAttentionTasks::attend(const PagedAttentionArgs<float, float>&, int64_t);
+template void PagedAttentionTasks::attend(const PagedAttentionArgs<float, BFloat16>&, int64_t);
+template void PagedAttentionTasks::attend(const PagedAttentionArgs<BFloat16, BFloat16>&, int64_t);
+template void PagedAttentionTasks::merge(const PagedAttentionArgs<float, float>&, int64_t) const;
+template void PagedAttentionTasks::merge(const PagedAttentionArgs<float, BFloat16>&, int64_t) const;
+template void PagedAttentionTasks::merge(const PagedAttentionArgs<BFloat16, BFloat16>&, int64_t) const;
+
+void paged_attention(const PagedAttentionArgs<float, float>& args) { run_attention(args); }
+void paged_attention(const PagedAttentionArgs<float, BFloat16>& args) { run_attention(args); }
+void paged_attention(const PagedAttentionArgs<BFloat16, BFloat16>& args) { run_attention(args); }
 
 void store_pages(const StorePagesArgs<float, float>& args) {
   run_store(CALYREX_KERNELS_DISPATCH(store_f32_f32), args);

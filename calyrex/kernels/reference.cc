@@ -206,4 +206,46 @@ void adamw(const AdamWArgs& args, const Doubles& grad, Doubles& param, Doubles& 
   }
 }
 
+Doubles dequantize(const QuantMatrix& matrix) {
+  Doubles out;
+  for (int64_t row = 0; row < matrix.rows(); ++row) {
+    for (int64_t b = 0; b < matrix.blocks(); ++b) {
+      const QuantBlock block = matrix.block(row, b);
+      const double scale = half_to_float(block.scale);
+      const QuantFormat format = matrix.format();
+      const double offset = format.has_min ? half_to_float(block.min) : -scale * format.offset();
+      for (const uint8_t code : block.codes) out.push_back(scale * code + offset);
+    }
+  }
+  return out;
+}
+
+Doubles dequantize(const QuantRows& rows) {
+  Doubles out;
+  const int64_t per_scale = rows.columns() / rows.scales_per_row();
+  for (int64_t row = 0; row < rows.rows(); ++row) {
+    for (int64_t c = 0; c < rows.columns(); ++c) {
+      int code = rows.high(row)[c];
+      if (rows.precision() == RowPrecision::kInt16) code = code * 256 + rows.low(row)[c];
+      out.push_back(double{rows.scales(row)[c / per_scale]} * code);
+    }
+  }
+  return out;
+}
+
+Doubles quant_matmul(const QuantRows& x, const QuantMatrix& w) {
+  const Doubles left = dequantize(x);
+  const Doubles right = dequantize(w);
+  const int64_t inner = w.columns();
+  Doubles out;
+  for (int64_t row = 0; row < x.rows(); ++row) {
+    for (int64_t column = 0; column < w.rows(); ++column) {
+      double sum = 0.0;
+      for (int64_t n = 0; n < inner; ++n) sum += left[row * inner + n] * right[column * inner + n];
+      out.push_back(sum);
+    }
+  }
+  return out;
+}
+
 }  // namespace calyrex::kernels::reference

@@ -7,6 +7,8 @@
 #include "calyrex/kernels/adamw.h"
 #include "calyrex/kernels/paged_attention.h"
 #include "calyrex/kernels/qkv_rope.h"
+#include "calyrex/kernels/quant_matrix.h"
+#include "calyrex/kernels/quant_rows.h"
 
 namespace calyrex::kernels::reference {
 
@@ -48,5 +50,11 @@ Doubles cross_entropy_grad(const Doubles& logits, int64_t target);
 
 /// One step in place; pointers of `args` are ignored.
 void adamw(const AdamWArgs& args, const Doubles& grad, Doubles& param, Doubles& m, Doubles& v);
+
+/// What the codes stand for: [rows, columns].
+Doubles dequantize(const QuantMatrix& matrix);
+Doubles dequantize(const QuantRows& rows);
+/// [rows of x, rows of w], see quant_matmul().
+Doubles quant_matmul(const QuantRows& x, const QuantMatrix& w);
 
 }  // namespace calyrex::kernels::reference
