@@ -15,11 +15,4 @@ int64_t Adapter::num_parameters() const {
   return total;
 }
 
-void Adapter::refresh_compute() {
-  const at::NoGradGuard no_grad;
-  for (const AdapterParameter& parameter : parameters_) {
-    if (!parameter.compute.is_alias_of(parameter.leaf)) parameter.compute_value().copy_(parameter.value());
-  }
-}
-
 }  // namespace calyrex::model

@@ -55,9 +55,6 @@ class Adapter {
   virtual at::Tensor after_layer(int64_t layer, const at::Tensor& layer_input, at::Tensor hidden,
                                  const AdapterGroup& group) const = 0;
 
-  /// Copies the float32 masters into their compute copies (after loading or an optimiser step).
-  void refresh_compute();
-
  protected:
   explicit Adapter(weights::AdapterConfig config) : config_(std::move(config)) {}
   weights::AdapterConfig config_;

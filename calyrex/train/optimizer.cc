@@ -7,6 +7,7 @@
 
 #include "calyrex/base/error.h"
 #include "calyrex/kernels/adamw.h"
+#include "calyrex/kernels/elementwise.h"
 
 namespace calyrex::train {
 namespace {
@@ -15,6 +16,9 @@ using model::AdapterParameter;
 
 /// In float64, so that the sum neither overflows nor depends much on the order.
 double sum_of_squares(const at::Tensor& tensor) {
+  if (tensor.is_cpu() && tensor.is_contiguous()) {
+    return kernels::sum_of_squares(tensor.const_data_ptr<float>(), tensor.numel());
+  }
   return at::sum(at::square(tensor.to(at::kDouble))).item<double>();
 }
 
@@ -67,6 +71,7 @@ Optimizer::Optimizer(std::shared_ptr<model::Adapter> adapter, const TrainSetting
       const bool attention = parameter.part == AdapterParameter::Part::kAttention;
       const std::optional<double>& own = attention ? settings.learning_rate_attn : settings.learning_rate_mlp;
       slots_.push_back({.leaf = parameter.leaf,
+                        .compute = parameter.compute,
                         .m = at::zeros_like(parameter.leaf.detach()),
                         .v = at::zeros_like(parameter.leaf.detach()),
                         .learning_rate = own.value_or(settings.learning_rate),
@@ -92,12 +97,16 @@ void Optimizer::update(Slot& slot, double learning_rate, double grad_scale) {
                              .grad_scale = grad_scale};
   if (!leaf.is_cpu()) {
     update_by_ops(args, leaf, grad, slot.m, slot.v);
+    if (!slot.compute.is_alias_of(leaf)) slot.compute.copy_(leaf);
     return;
   }
   args.param = leaf.mutable_data_ptr<float>();
   args.grad = grad.const_data_ptr<float>();
   args.m = slot.m.mutable_data_ptr<float>();
   args.v = slot.v.mutable_data_ptr<float>();
+  if (slot.compute.scalar_type() == at::kBFloat16) {
+    args.param_bf16 = reinterpret_cast<kernels::BFloat16*>(slot.compute.mutable_data_ptr());
+  }
   kernels::adamw(args);
 }
 
@@ -106,7 +115,6 @@ void Optimizer::step(double lr_factor, double grad_scale) {
   for (Slot& slot : slots_) {
     if (slot.leaf.grad().defined()) update(slot, slot.learning_rate * lr_factor, grad_scale);
   }
-  adapter_->refresh_compute();
   clear_gradients();
 }
 

@@ -30,8 +30,8 @@ class Optimizer {
  public:
   Optimizer(std::shared_ptr<model::Adapter> adapter, const TrainSettings& settings);
 
-  /// Applies the gradients times `grad_scale` at `lr_factor` of the peak learning rates, refreshes the
-  /// adapter's compute copies and forgets the gradients.
+  /// Applies the gradients times `grad_scale` at `lr_factor` of the peak learning rates, to masters and
+  /// compute copies, and forgets the gradients.
   void step(double lr_factor, double grad_scale);
   void clear_gradients();
 
@@ -45,7 +45,8 @@ class Optimizer {
  private:
   struct Slot {
     at::Tensor leaf;
-    at::Tensor m, v;  // as the leaf, float32
+    at::Tensor compute;  // its copy for products, or the leaf itself
+    at::Tensor m, v;     // as the leaf, float32
     double learning_rate = 0.0;
     double weight_decay = 0.0;
     int64_t steps = 0;
