@@ -77,20 +77,9 @@ std::vector<std::string> parse_response(const Json& line, const std::string& pla
   fail(ErrorCode::kInvalidArgument, "{}: \"response\" must be a string, or a list of strings", place);
 }
 
-void check_task_writes_answers(const LoadedTask& task) {
-  for (const Ask& ask : task.samples.front()->next({})) {
-    if (ask_kind(ask) == AskKind::kScore) {
-      fail(ErrorCode::kUnsupported,
-           "{} compares log-probabilities of given answers, so it needs a model; --responses cannot serve it",
-           task.task->info().name);
-    }
-  }
-}
-
 }  // namespace
 
 int64_t attach_answers(LoadedTask& task, const std::filesystem::path& path) {
-  check_task_writes_answers(task);
   const SampleIndex index(task.samples);
   std::vector<std::vector<std::string>> answers(task.samples.size());
   for_each_json_line(path, [&](int64_t number, const Json& line) {

@@ -149,10 +149,10 @@ void RunFolder::complete(const std::vector<std::string>& ids, const Json& result
   write_file_atomically(path_ / "results.json", to_json_text(results));
 }
 
-void RunFolder::copy_results(const fs::path& folder) const {
+void copy_results(const fs::path& from, const fs::path& to) {
   constexpr size_t kMaxBytes = size_t{16} << 30;
   for (const char* name : {"samples.jsonl", "results.json"}) {
-    write_file_atomically(folder / name, read_file(path_ / name, kMaxBytes));
+    write_file_atomically(to / name, read_file(from / name, kMaxBytes));
   }
 }
 

@@ -45,8 +45,6 @@ class RunFolder {
   void append(const std::string& id, const Json& line);
   /// Writes results.json last, after samples.jsonl in the order of `ids`.
   void complete(const std::vector<std::string>& ids, const Json& results);
-  /// Copies both files to another folder.
-  void copy_results(const std::filesystem::path& folder) const;
 
   const std::filesystem::path& path() const { return path_; }
 
@@ -57,5 +55,8 @@ class RunFolder {
   std::map<std::string, Outcome> finished_;
   std::optional<LineWriter> writer_;  // opened by the first append()
 };
+
+/// Copies samples.jsonl and results.json to another folder.
+void copy_results(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace calyrex::eval

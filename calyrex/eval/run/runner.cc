@@ -36,6 +36,21 @@ struct TaskRun {
   }
 };
 
+/// How the task's first answer is written; null for tasks that only score.
+Json decoding_of(const LoadedTask& task, const RunOptions& options) {
+  for (const Ask& ask : task.samples.front()->next({})) {
+    const auto* generate = std::get_if<GenerateAsk>(&ask);
+    if (generate == nullptr) continue;
+    Json json;
+    json["temperature"] = generate->temperature;
+    json["max_new_tokens"] =
+        std::min(generate->max_new_tokens, options.max_new_tokens.value_or(generate->max_new_tokens));
+    json["stop"] = generate->stop;
+    return json;
+  }
+  return nullptr;
+}
+
 /// What tells a run from another; results.json repeats it.
 Json run_configuration(const LoadedTask& task, const Subject& subject, const RunOptions& options) {
   Json json;
@@ -45,6 +60,7 @@ Json run_configuration(const LoadedTask& task, const Subject& subject, const Run
   json["shots"] = task.options.shots ? Json(*task.options.shots) : Json();
   json["limit"] = options.limit ? Json(*options.limit) : Json();
   json["sample"] = task.options.sample;
+  json["decoding"] = decoding_of(task, options);
   json["max_new_tokens"] = options.max_new_tokens ? Json(*options.max_new_tokens) : Json();
   json["judge"] = options.judge_identity;
   json["data_sha256"] = task.data_sha256;
@@ -334,6 +350,19 @@ void limit_samples(LoadedTask& task, int64_t limit) {
   const size_t kept = std::min(static_cast<size_t>(limit), task.samples.size());
   task.samples.resize(kept);
   if (task.answers) task.answers->resize(kept);
+}
+
+void require_generation(const std::vector<LoadedTask>& tasks) {
+  for (const LoadedTask& task : tasks) {
+    for (const auto& sample : task.samples) {
+      const std::vector<Ask> asks = sample->next({});
+      if (std::ranges::none_of(asks, [](const Ask& ask) { return ask_kind(ask) == AskKind::kScore; }))
+        continue;
+      fail(ErrorCode::kUnsupported,
+           "{} compares log-probabilities of given answers; this needs a local model (--model)",
+           task.task->info().name);
+    }
+  }
 }
 
 std::vector<Finished> run_tasks(std::vector<LoadedTask> tasks, const std::vector<Subject>& subjects,

@@ -47,6 +47,9 @@ LoadedTask load_task(const Task& task, const LoadOptions& options);
 /// Keeps the first `limit` samples.
 void limit_samples(LoadedTask& task, int64_t limit);
 
+/// Throws kUnsupported, naming it, when a task scores given answers: endpoints write answers only.
+void require_generation(const std::vector<LoadedTask>& tasks);
+
 /// Opened when a question is first asked, so that finished runs and cached replies need no model.
 using OpenModel = std::function<lm::LanguageModel&()>;
 
