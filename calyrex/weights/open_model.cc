@@ -1,11 +1,9 @@
 // Which file a model's name means.
 #include <array>
-#include <cstdlib>
 #include <map>
 
-#include <unistd.h>
-
 #include "calyrex/base/error.h"
+#include "calyrex/base/fetched.h"
 #include "calyrex/base/file.h"
 #include "calyrex/weights/hub.h"
 #include "calyrex/weights/model_files.h"
@@ -14,33 +12,9 @@ namespace calyrex::weights {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kDefaultModelPath = ".deps/models/SmolLM2-135M-Instruct.Q4_1.gguf";
-
-/// Folder of the running program; empty when the system does not say.
-fs::path program_folder() {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return error ? fs::path() : program.parent_path();
-}
-
-/// The default backbone: CALYREX_DEFAULT_MODEL, else .deps/models in a folder above the program or the
-/// current one.
+/// The default backbone.
 fs::path find_default_model() {
-  if (const char* path = std::getenv("CALYREX_DEFAULT_MODEL"); path != nullptr && *path != '\0') {
-    if (!path_exists(path)) {
-      fail(ErrorCode::kNotFound, "the default model {} (CALYREX_DEFAULT_MODEL) does not exist", path);
-    }
-    return path;
-  }
-  std::error_code ignored;
-  for (fs::path folder : {program_folder(), fs::current_path(ignored)}) {
-    for (; folder.has_relative_path(); folder = folder.parent_path()) {
-      if (path_exists(folder / kDefaultModelPath)) return folder / kDefaultModelPath;
-    }
-  }
-  fail(ErrorCode::kNotFound,
-       "the default model ({}) is not there; ./run build fetches it, or set CALYREX_DEFAULT_MODEL",
-       kDefaultModelPath);
+  return find_fetched("models/SmolLM2-135M-Instruct.Q4_1.gguf", "CALYREX_DEFAULT_MODEL", "the default model");
 }
 
 bool is_gguf(const fs::path& path) {

@@ -1,25 +1,28 @@
 # shellcheck shell=bash
-# libtorch, the default backbone and the Rust crates: pinned, fetched by pip and cargo, kept in .deps/.
+# libtorch, the default backbone, language resources and the Rust crates: pinned, fetched by pip and cargo, kept in .deps/.
 
 deps_dir="${deps_dir:?common.sh sets it}"
 lock_file=tools/setup/downloads.lock
 
-# A Python 3 that has pip.
+# A Python 3 that has pip, and what pip needs to read a source archive.
 find_python() {
   local python
   for python in python3 /usr/bin/python3; do
-    if "$python" -m pip --version >/dev/null 2>&1; then
+    if "$python" -m pip --version >/dev/null 2>&1 && "$python" -c "import setuptools, wheel" >/dev/null 2>&1; then
       echo "$python"
       return 0
     fi
   done
-  die "python" "no python3 with pip was found" "install python3 and python3-pip"
+  die "python" "no python3 with pip, setuptools and wheel was found" "install python3-pip, python3-setuptools and python3-wheel"
 }
 
 # pins GROUP: the lock lines of a group.
 pins() { awk -v group="$1" '$1 == group { print $2, $3, $4 }' "$lock_file"; }
 
-# download_wheels GROUP FOLDER: fetches a group's wheels into FOLDER; pip checks the digests.
+# Packages that exist as a source archive only; pip asks setuptools for its name and version.
+source_packages=langdetect
+
+# download_wheels GROUP FOLDER: fetches a group's packages into FOLDER; pip checks the digests.
 download_wheels() {
   local python arguments=() tag attempt
   python="$(find_python)"
@@ -28,7 +31,8 @@ download_wheels() {
   pins "$1" | awk '{ printf "%s==%s --hash=sha256:%s\n", $1, $2, $3 }' >"$2/requirements.txt"
   for attempt in 1 2 3; do
     "$python" -m pip download --no-deps --require-hashes --no-cache-dir --python-version 3.11 --implementation cp \
-      --only-binary=:all: "${arguments[@]}" --dest "$2" --requirement "$2/requirements.txt" && return 0
+      --only-binary=:all: --no-binary="$source_packages" --no-build-isolation "${arguments[@]}" \
+      --dest "$2" --requirement "$2/requirements.txt" && return 0
     echo "attempt $attempt failed"
   done
   return 1
@@ -44,7 +48,8 @@ need_space() {
 # fetch_group GROUP MIB WHAT: downloads and unpacks a group into .deps/<folder> unless that is done already.
 fetch_group() {
   local group="$1" pinned stamp="$deps_dir/stamps/$1" wheels="$deps_dir/download-$1"
-  pinned="$(pins "$group" | digest)"
+  # The converter belongs to what it made.
+  pinned="$({ pins "$group" && { [[ "$group" != eval ]] || cat tools/setup/make_language_resources.py; }; } | digest)"
   if up_to_date "$stamp" "$pinned" && python3 tools/setup/unpack_wheels.py --check "$group" "$deps_dir" 2>/dev/null; then
     return 0
   fi
@@ -71,6 +76,8 @@ fetch_torch() {
       "set CALYREX_TORCH_ROOT to a libtorch or pip torch (2.7 or newer) for this machine"
   fetch_group torch 2200 "libtorch (553 MB, once)"
 }
+
+fetch_language_resources() { fetch_group eval 100 "language profiles and a sentence model for the checkers of eval (6 MB, once)"; }
 
 fetch_model() { fetch_group model 400 "the default backbone (93 MB, once)"; }
 

