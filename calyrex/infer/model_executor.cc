@@ -97,9 +97,16 @@ std::vector<TokenScores> ModelExecutor::score(std::span<const ScoreItem* const> 
     std::vector<int32_t> targets;
     int64_t begin = 0;
     for (const ScoreItem* item : items) {
-      sequences.push_back({.token_ids = item->token_ids, .system_spans = item->system_spans});
+    const ScoreItem* previous = nullptr;
       const auto length = static_cast<int64_t>(item->token_ids.size());
       for (int64_t i = item->score_from; i < length; ++i) {
+      if (previous != nullptr && share_computation(*previous, *item)) {
+        rows.push_back(rows.back());
+        targets.push_back(item->token_ids.back());
+        continue;
+      }
+      previous = item;
+      sequences.push_back({.token_ids = item->token_ids, .system_spans = item->system_spans});
         rows.push_back(begin + i - 1);
         targets.push_back(item->token_ids[static_cast<size_t>(i)]);
       }

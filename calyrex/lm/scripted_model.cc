@@ -154,7 +154,11 @@ void ScriptedModel::finish(Running& running, const End& end) {
 ScoreRequest ScriptedModel::tokenize(const ScoreRequest& request) const {
   ScoreRequest result{
       .prompt = {}, .completion = {}, .score_from = request.score_from, .adapter = request.adapter};
-  if (!request.prompt.messages.empty()) {
+  if (!request.prompt.messages.empty() && !request.completion.empty()) {
+    result.prompt = tokenize(request.prompt, request.adapter);
+    result.score_from = static_cast<int64_t>(result.prompt.token_ids.size());
+    append_bytes(result.prompt.token_ids, request.completion);
+  } else if (!request.prompt.messages.empty()) {
     const text::Message& last = request.prompt.messages.back();
     if (last.role != "assistant") {
       fail(ErrorCode::kInvalidArgument, "the last message must be the assistant's to be scored");

@@ -150,6 +150,7 @@ struct ChatEncoder::Impl {
 
   std::shared_ptr<const Tokenizer> tokenizer;
   ChatOptions options;
+  EncodedChat encode_answered(const Messages& messages, std::string_view answer, const Json& tools) const;
   ChatTemplate chat_template;
   Json special_tokens;
   AddedTokenText added;
@@ -194,8 +195,9 @@ class ChatJob {
     plan();
   }
 
-  /// Renders, finds the contents and tokenises; then the spans may be asked for.
-  EncodedChat encode(const Tokenizer& tokenizer);
+  /// Renders, finds the contents and tokenises, with an answer's beginning behind the rendering; then the
+  /// spans may be asked for.
+  EncodedChat encode(const Tokenizer& tokenizer, std::string_view answer = {});
   TokenSpans system_spans(const EncodedChat& chat, const Tokenizer& tokenizer) const;
   std::vector<AssistantTurn> assistant_turns(const EncodedChat& chat) const;
 
@@ -254,7 +256,7 @@ void ChatJob::plan() {
   }
 }
 
-EncodedChat ChatJob::encode(const Tokenizer& tokenizer) {
+EncodedChat ChatJob::encode(const Tokenizer& tokenizer, std::string_view answer) {
   std::vector<TemplateChat> chats = {chat_, mark_chat(chat_, added_, Marking::kAround, salt_)};
   if (seeks_default_text_) {
     TemplateChat with_system = chat_;
@@ -272,7 +274,11 @@ EncodedChat ChatJob::encode(const Tokenizer& tokenizer) {
       {chat_template_, chat_, added_, texts_, salt_, plain.text, renderings_[1], generation_prompt_});
   EncodedChat chat;
   chat.text = plain.text;
-  chat.pieces = make_pieces(places_, texts_, static_cast<int64_t>(chat.text.size()));
+  const auto rendered = static_cast<int64_t>(chat.text.size());
+  chat.pieces = make_pieces(places_, texts_, rendered);
+  chat.text += answer;
+  const auto end = static_cast<int64_t>(chat.text.size());
+  if (end > rendered) chat.pieces.push_back({rendered, end, Piece::Origin::kAssistant});
   Encoding encoding = tokenizer.encode(chat.text, added_token_ranges(chat.pieces));
   chat.token_ids = std::move(encoding.ids);
   chat.token_byte_begin = std::move(encoding.byte_begin);
@@ -309,7 +315,7 @@ TokenSpan ChatJob::default_text_span(const EncodedChat& chat, const Tokenizer& t
   };
   const auto around = cut(with_system_);
   if (!around) return {};
-  const std::string_view text = chat.text;
+  const std::string_view text = renderings_[0].text;
   const std::string_view before = (*around)[0].text;
   const std::string_view after = (*around)[2].text;
   if (!text.starts_with(before) || !text.ends_with(after) || before.size() + after.size() > text.size())
@@ -382,6 +388,17 @@ EncodedChat ChatEncoder::Impl::encode(const Messages& messages, GenerationPrompt
 void ChatEncoder::Impl::add_end_of_turn() {
   EncodedChat probe;
   try {
+EncodedChat ChatEncoder::Impl::encode_answered(const Messages& messages, std::string_view answer,
+                                               const Json& tools) const {
+  check_messages(messages);
+  ChatJob job(chat_template, added, options, template_chat(messages, tools), GenerationPrompt::kAdd);
+  EncodedChat chat = job.encode(*tokenizer, answer);
+  chat.system_spans = job.system_spans(chat, *tokenizer);
+  const auto end = static_cast<int64_t>(chat.text.size());
+  chat.assistant_spans = {tokens_overlapping(chat, end - static_cast<int64_t>(answer.size()), end)};
+  return chat;
+}
+
     const Messages messages = {{.role = "user", .content = "a"}, {.role = "assistant", .content = "b"}};
     probe = encode(messages, GenerationPrompt::kNone, nullptr);
   } catch (const Error&) {
@@ -409,5 +426,12 @@ EncodedChat ChatEncoder::encode(const Messages& messages, GenerationPrompt promp
 const std::vector<TokenId>& ChatEncoder::stop_ids() const { return impl_->stop_ids; }
 
 const std::string& ChatEncoder::chat_template() const { return impl_->chat_template.source(); }
+
+EncodedChat ChatEncoder::encode_answered(const Messages& messages, std::string_view answer,
+                                         const Json& tools) const {
+  CALYREX_CHECK(!answer.empty());
+  if (!is_utf8(answer)) fail(ErrorCode::kInvalidArgument, "the answer is not UTF-8");
+  return impl_->encode_answered(messages, answer, tools);
+}
 
 }  // namespace calyrex::text

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "calyrex/base/json.h"
@@ -68,6 +69,10 @@ class ChatEncoder {
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   /// Ids that end an answer: all of generation_config.json, or the GGUF's eos/eot, and the end-of-turn token
+  /// The chat with its generation prompt and the beginning of an answer to it, tokenised as one text;
+  /// assistant_spans holds the tokens of that beginning, which must not be empty.
+  EncodedChat encode_answered(const Messages& messages, std::string_view answer,
+                              const Json& tools = nullptr) const;
   /// of a template that replaces the model's own.
   const std::vector<TokenId>& stop_ids() const;
   /// The template in use, as stored with an adapter.

@@ -140,6 +140,26 @@ TEST_F(DefaultBackbone, Float32ScoresEqualTransformers) {
   }
 }
 
+TEST_F(DefaultBackbone, ChoicesScoredTogetherAreAsEachAlone) {
+  std::vector<lm::ScoreRequest> requests;
+  for (const char* question : {"2 + 2 is", "The sky is", "Ice is"}) {
+    for (const char* choice : {" A", " B", " four", " blue", " cold water"}) {
+      lm::ScoreRequest request;
+      request.prompt.text = question;
+      request.completion = choice;
+      requests.push_back(request);
+    }
+  }
+  std::vector<std::future<lm::ScoreResult>> together;
+  for (const lm::ScoreRequest& request : requests) together.push_back(engine_->score(request));
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const std::vector<double> batched = together[i].get().logprobs;
+    const std::vector<double> alone = engine_->score(requests[i]).get().logprobs;
+    ASSERT_EQ(batched.size(), alone.size());
+    for (size_t n = 0; n < alone.size(); ++n) EXPECT_NEAR(batched[n], alone[n], kLogprobTolerance) << i;
+  }
+}
+
 TEST_F(DefaultBackbone, ScaleZeroScoresAreTheBaseBitForBit) {
   lm::ScoreRequest request;
   request.prompt.messages = golden_.chats.at("many_turns");

@@ -69,5 +69,17 @@ TEST(ScriptedModel, AFullQueueRefuses) {
   }
 }
 
+TEST(ScriptedModel, ScoresACompletionBehindTheGenerationPrompt) {
+  ScriptedModel model;
+  ScoreRequest request;
+  request.prompt.messages = {{.role = "user", .content = "u"}};
+  request.completion = " B";
+  const Prompt prompt = model.tokenize(request.prompt, {});
+  const ScoreResult result = model.score(request).get();
+  EXPECT_EQ(result.score_from, static_cast<int64_t>(prompt.token_ids.size()));
+  EXPECT_EQ(result.logprobs.size(), 2u);
+  EXPECT_EQ(result.token_ids.back(), 'B');
+}
+
 }  // namespace
 }  // namespace calyrex::lm

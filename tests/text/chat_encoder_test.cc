@@ -64,6 +64,22 @@ TEST(ChatEncoder, AChatToBeContinuedHasNoLabels) {
   EXPECT_THAT(system_texts(chat), ElementsAre("s"));
 }
 
+TEST(ChatEncoder, AnAnswersBeginningFollowsTheGenerationPrompt) {
+  const ChatEncoder encoder = make_encoder("qwen2", resolve_chat_template("chatml"));
+  const Messages messages = {said("system", "s"), said("user", "u")};
+  const EncodedChat open = encoder.encode(messages, GenerationPrompt::kAdd);
+  const EncodedChat chat = encoder.encode_answered(messages, " B<|im_end|>");
+  EXPECT_EQ(chat.text, open.text + " B<|im_end|>");
+  EXPECT_THAT(label_texts(chat), ElementsAre(" B<|im_end|>"));
+  EXPECT_THAT(system_texts(chat), ElementsAre("s"));
+  // What is typed stays plain, as in any message.
+  EXPECT_GT(chat.token_ids.size(), open.token_ids.size() + 2);
+  EXPECT_EQ(std::vector<TokenId>(chat.token_ids.begin(),
+                                 chat.token_ids.begin() + static_cast<ptrdiff_t>(open.token_ids.size())),
+            open.token_ids);
+  EXPECT_EQ(chat.assistant_spans[0].begin, static_cast<int64_t>(open.token_ids.size()));
+}
+
 TEST(ChatEncoder, NoOrEmptySystemMessageIsNoSpan) {
   const ChatEncoder encoder = make_encoder("qwen2", resolve_chat_template("chatml"));
   EXPECT_THAT(encoder.encode({said("user", "u")}, GenerationPrompt::kAdd).system_spans, IsEmpty());
@@ -119,6 +135,8 @@ TEST(ChatEncoder, ADefaultSystemTextCanBeTheAnchor) {
                   .encode(messages, GenerationPrompt::kNone)
                   .system_spans,
               IsEmpty());
+  EXPECT_THAT(system_texts(make_encoder("smollm", source, options).encode_answered({said("user", "u")}, "a")),
+              ElementsAre("You are a helpful AI assistant made for tests."));
   options.span.part = weights::SpanPart::kMessage;
   EXPECT_THAT(system_texts(make_encoder("smollm", source, options).encode(messages, GenerationPrompt::kNone)),
               ElementsAre("<|im_start|>system\nYou are a helpful AI assistant made for tests.<|im_end|>"));
@@ -214,6 +232,21 @@ TEST(ChatEncoder, RefusalsAndMissingTemplatesAreClear) {
   const weights::TokenizerSource source = hf_source("smollm");
   EXPECT_THAT(error_of([&] { ChatEncoder(source, Tokenizer::create(source), {}); }),
               ::testing::AllOf(HasSubstr("smollm"), HasSubstr("--chat-template")));
+}
+
+TEST(ChatEncoder, DatesAreDaysOfTheCalendar) {
+  for (const char* date : {"2026-11-29", "2024-02-29", "2026-1-1", "0001-01-01"})
+    EXPECT_TRUE(is_date(date)) << date;
+  for (const char* date : {"", "x", "2026-02-29", "2026-13-01", "0000-01-01", "-001-01-01", "2026-11-29x",
+                           "2026-11-29T00:00", "99999-01-01", "2026-11", " "}) {
+    EXPECT_FALSE(is_date(date)) << date;
+  }
+  const weights::TokenizerSource source = hf_source("smollm");
+  ChatOptions options;
+  options.chat_template = golden_template("no_system");
+  options.date = "2026-02-29";
+  EXPECT_THAT(error_of([&] { ChatEncoder(source, Tokenizer::create(source), options); }),
+              HasSubstr("'2026-02-29' is no date"));
 }
 
 TEST(ChatEncoder, AReplacingTemplateAddsItsEndOfTurnToTheStopTokens) {

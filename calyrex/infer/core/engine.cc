@@ -330,8 +330,11 @@ std::vector<Engine::ScoreJob> Engine::next_score_batch() {
   int64_t budget = scheduler_->idle() ? kScoreTokens : kScoreTokensBeside;
   std::vector<size_t> chosen;
   for (const size_t i : window) {
-    if (!chosen.empty() && length(i) > budget) break;
-    budget -= length(i);
+    const bool shares =
+        !chosen.empty() && share_computation(score_jobs_[chosen.back()].item, score_jobs_[i].item);
+    const int64_t cost = shares ? 0 : length(i);
+    if (!chosen.empty() && cost > budget) break;
+    budget -= cost;
     chosen.push_back(i);
   }
   // Equal lengths side by side share one call of the attention.

@@ -32,6 +32,10 @@ struct ScoreItem {
   int64_t score_from = 1;
 };
 
+/// Whether two items (of one adapter and scale) differ in their last token at most and score only that: then
+/// one computation serves both, as for the letters of a multiple-choice question.
+bool share_computation(const ScoreItem& a, const ScoreItem& b);
+
 struct TokenScores {
   std::vector<double> logprobs;
   std::vector<bool> greedy;
@@ -53,7 +57,8 @@ class Executor {
   virtual std::vector<LogitsRow> step(std::span<const StepItem> items) = 0;
   /// Drops what is kept for a sequence besides its pages: it has ended, or starts anew.
   virtual void forget(const Sequence& sequence) = 0;
-  /// Scores sequences of one adapter and scale in one batch, without the cache.
+  /// Scores sequences of one adapter and scale in one batch, without the cache. Neighbours that
+  /// share_computation() are computed once.
   virtual std::vector<TokenScores> score(std::span<const ScoreItem* const> items) = 0;
   virtual std::shared_ptr<const ServedAdapter> load_adapter(const weights::AdapterFolder& folder) = 0;
   /// Calls f(0) ... f(count - 1), possibly from several threads.

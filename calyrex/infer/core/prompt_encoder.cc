@@ -79,7 +79,12 @@ lm::ScoreRequest PromptEncoder::encode(const lm::ScoreRequest& request) const {
   lm::ScoreRequest result{
       .prompt = {}, .completion = {}, .score_from = request.score_from, .adapter = request.adapter};
   const lm::Prompt& prompt = request.prompt;
-  if (!prompt.messages.empty()) {
+  if (!prompt.messages.empty() && !request.completion.empty()) {
+    text::EncodedChat encoded = chat().encode_answered(prompt.messages, request.completion, prompt.tools);
+    result.prompt.token_ids = std::move(encoded.token_ids);
+    result.prompt.system_spans = std::move(encoded.system_spans);
+    result.score_from = encoded.assistant_spans.back().begin;
+  } else if (!prompt.messages.empty()) {
     if (prompt.messages.back().role != "assistant") {
       fail(ErrorCode::kInvalidArgument,
            "the last message must be the assistant's to be scored, got role '{}'",

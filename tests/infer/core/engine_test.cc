@@ -174,6 +174,25 @@ TEST(Engine, ScoresAreGroupedByAdapterAndComeBackToTheirRows) {
   }
 }
 
+TEST(ShareComputation, TakesEqualSequencesUpToTheScoredToken) {
+  const ScoreItem a{.token_ids = {1, 2, 3, 4}, .system_spans = {{0, 1}}, .adapter = nullptr, .score_from = 3};
+  ScoreItem b = a;
+  b.token_ids.back() = 9;
+  EXPECT_TRUE(share_computation(a, b));
+  b.token_ids[1] = 7;
+  EXPECT_FALSE(share_computation(a, b)) << "another prompt";
+  b = a;
+  b.score_from = 2;
+  EXPECT_FALSE(share_computation(a, b)) << "two scored tokens";
+  b = a;
+  b.system_spans.clear();
+  EXPECT_FALSE(share_computation(a, b)) << "another span";
+  b = a;
+  b.token_ids.push_back(5);
+  b.score_from = 4;
+  EXPECT_FALSE(share_computation(a, b)) << "another length";
+}
+
 TEST(Engine, SameSeedSameAnswerWhateverTheNeighbours) {
   const auto sample = [](Engine& engine, int neighbours) {
     std::vector<lm::GenerateRequest> requests(static_cast<size_t>(neighbours) + 1,
