@@ -14,6 +14,7 @@
 #include "calyrex/base/error.h"
 #include "calyrex/cli/chat_session.h"
 #include "calyrex/cli/commands.h"
+#include "calyrex/cli/interrupts.h"
 #include "calyrex/cli/model_flags.h"
 
 namespace calyrex::cli {
@@ -24,21 +25,6 @@ struct ChatFlags {
   GenerationFlags generation;
   std::string system;
 };
-
-volatile std::sig_atomic_t interrupts = 0;
-
-/// The first Ctrl-C stops an answer, a second one leaves.
-extern "C" void count_interrupt(int) {
-  if (interrupts > 0) ::_exit(exit_code(ErrorCode::kCancelled));
-  interrupts = 1;
-}
-
-void catch_interrupts() {
-  struct sigaction action = {};
-  action.sa_handler = count_interrupt;  // without SA_RESTART: a waiting read returns
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-}
 
 /// Lines of standard input by plain reads, so that Ctrl-C gets through.
 class LineReader {
@@ -84,7 +70,7 @@ ChatConsole make_console() {
                 std::fflush(stdout);
               },
           .note = [](std::string_view text) { fmt::print(stderr, "{}\n", text); },
-          .interrupted = [] { return interrupts > 0; }};
+          .interrupted = interrupted};
 }
 
 void run_chat(const ChatFlags& flags) {
@@ -97,17 +83,17 @@ void run_chat(const ChatFlags& flags) {
                        .sampling = flags.generation.sampling,
                        .max_new_tokens = flags.generation.max_new_tokens},
                       make_console());
-  catch_interrupts();
+  catch_interrupts({SIGINT});
   LineReader reader;
   while (true) {
     if (terminal) fmt::print(stderr, "> ");
     const std::optional<std::string> line = reader.next();
     if (!line) break;
-    if (interrupts > 0) fmt::print(stderr, "\n(Ctrl-C again leaves)\n");
+    if (interrupted()) fmt::print(stderr, "\n(Ctrl-C again leaves)\n");
     // At an empty prompt the count stays, so that the next Ctrl-C leaves.
-    if (!line->empty()) interrupts = 0;
+    if (!line->empty()) forget_interrupt();
     if (session.handle(*line) == ChatSession::Next::kQuit) break;
-    if (!line->empty()) interrupts = 0;
+    if (!line->empty()) forget_interrupt();
   }
 }
 

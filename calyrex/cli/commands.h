@@ -14,6 +14,8 @@ void add_generate_command(CLI::App& app, Run& run);
 void add_score_command(CLI::App& app, Run& run);
 void add_bench_command(CLI::App& app, Run& run);
 void add_data_command(CLI::App& app, Run& run);
+/// The group `eval`: run, list, info, compare.
+void add_eval_command(CLI::App& app, Run& run);
 void add_demo_command(CLI::App& app, Run& run);
 void add_render_command(CLI::App& app, Run& run);
 void add_train_command(CLI::App& app, Run& run);

@@ -15,9 +15,10 @@
 #include "calyrex/base/file.h"
 #include "calyrex/base/json.h"
 #include "calyrex/base/log.h"
+#include "calyrex/cli/arguments.h"
 #include "calyrex/cli/commands.h"
-#include "calyrex/cli/demo_page.h"
 #include "calyrex/cli/embedded.h"
+#include "calyrex/cli/page.h"
 #include "calyrex/cli/torch_part.h"
 #include "calyrex/data/ask.h"
 #include "calyrex/data/comparison.h"
@@ -173,7 +174,9 @@ void add_demo_command(CLI::App& app, Run& run) {
       ->capture_default_str();
   command->add_option("--model", options->model, "Model: a folder, a .gguf file, org/name, or default")
       ->capture_default_str();
-  command->add_option("--seed", options->data.seed, "Same seed, same table")->capture_default_str();
+  command->add_option("--seed", options->data.seed, "Same seed, same table")
+      ->check(whole_number<uint64_t>())
+      ->capture_default_str();
   command->add_option("--rows", options->data.train_rows, "Training rows")->capture_default_str();
   command->add_option("--test-rows", options->data.test_rows_per_rule, "Test rows a rule")
       ->capture_default_str();

@@ -7,8 +7,12 @@ namespace calyrex::cli {
 
 /// configs/demo.yaml
 std::string_view demo_config();
-/// web/demo.html, with places for the data and the chart library.
+/// web/demo.html, with places for style, data and chart library.
 std::string_view demo_page();
+/// web/evaluation.html, likewise.
+std::string_view evaluation_page();
+/// web/report.css, the style of both pages.
+std::string_view report_style();
 /// Chart.js as Debian ships it (MIT licence).
 std::string_view chart_library();
 

@@ -9,6 +9,7 @@
 
 #include "calyrex/base/error.h"
 #include "calyrex/base/json.h"
+#include "calyrex/cli/arguments.h"
 #include "calyrex/cli/torch_part.h"
 #include "calyrex/text/chat_encoder.h"
 #include "calyrex/weights/adapter_folder.h"
@@ -24,6 +25,7 @@ AdapterArgument parse_adapter_argument(const std::string& argument) {
   std::error_code error;
   const size_t at = argument.rfind('@');
   if (at == std::string::npos || std::filesystem::exists(argument, error)) return {.path = argument};
+  if (at == 0) fail(ErrorCode::kInvalidArgument, "--adapter {}: no folder before the @", argument);
   const std::string text = argument.substr(at + 1);
   double scale = 0.0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), scale);
@@ -35,9 +37,14 @@ AdapterArgument parse_adapter_argument(const std::string& argument) {
 }
 
 void add_model_flags(CLI::App& command, ModelFlags& flags) {
+  add_backbone_flags(command, flags);
+  command.add_option("--adapter", flags.adapter, "Adapter folder, with its strength after an @: DIR[@SCALE]")
+      ->check(not_empty());
+}
+
+void add_backbone_flags(CLI::App& command, ModelFlags& flags) {
   command.add_option("--model", flags.model, "Model: a folder, a .gguf file, org/name, or default")
       ->capture_default_str();
-  command.add_option("--adapter", flags.adapter, "Adapter folder, with its strength after an @: DIR[@SCALE]");
   command.add_option("--dtype", flags.dtype, "auto, float32 or bfloat16")->capture_default_str();
   command.add_option("--device", flags.device, "auto, cpu, cuda or cuda:N")->capture_default_str();
   command.add_option("--chat-template", flags.chat_template,
@@ -50,7 +57,9 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
 
 void add_generation_flags(CLI::App& command, GenerationFlags& flags) {
   lm::Sampling& sampling = flags.sampling;
-  command.add_option("--max-new-tokens", flags.max_new_tokens, "Longest answer")->capture_default_str();
+  command.add_option("--max-new-tokens", flags.max_new_tokens, "Longest answer")
+      ->check(whole_number<int64_t>())
+      ->capture_default_str();
   command.add_option("--temperature", sampling.temperature, "0 takes the likeliest token")
       ->capture_default_str();
   command.add_option("--top-p", sampling.top_p, "Keep the likeliest tokens up to this mass")
@@ -64,7 +73,7 @@ void add_generation_flags(CLI::App& command, GenerationFlags& flags) {
       .add_option("--repetition-penalty", sampling.repetition_penalty,
                   "Above 1: tokens seen before count less")
       ->capture_default_str();
-  command.add_option("--seed", sampling.seed, "Same seed, same answer");
+  command.add_option("--seed", sampling.seed, "Same seed, same answer")->check(whole_number<uint64_t>());
 }
 
 lm::Precision parse_precision(const std::string& name) {

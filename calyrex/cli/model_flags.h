@@ -31,6 +31,8 @@ struct ModelFlags {
   bool allow_base_mismatch = false;
 };
 void add_model_flags(CLI::App& command, ModelFlags& flags);
+/// The same without --adapter.
+void add_backbone_flags(CLI::App& command, ModelFlags& flags);
 
 /// How many new tokens, and how they are chosen.
 struct GenerationFlags {

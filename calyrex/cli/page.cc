@@ -1,4 +1,4 @@
-#include "calyrex/cli/demo_page.h"
+#include "calyrex/cli/page.h"
 
 #include <string_view>
 
@@ -28,18 +28,26 @@ void append_until(std::string& result, std::string_view& page, std::string_view 
   page.remove_prefix(at + mark.size());
 }
 
-}  // namespace
-
-std::string make_demo_page(Json report, const Json& loss) {
-  report["loss"] = loss;
-  std::string_view page = demo_page();
+/// A page with style, data and chart library in their places.
+std::string fill_page(std::string_view page, const Json& data) {
   std::string result;
+  append_until(result, page, "@STYLE@");
+  result += report_style();
   append_until(result, page, "@DATA@");
-  result += script_json(report);
+  result += script_json(data);
   append_until(result, page, "@CHART@");
   result += chart_library();
   result += page;
   return result;
 }
+
+}  // namespace
+
+std::string make_demo_page(Json report, const Json& loss) {
+  report["loss"] = loss;
+  return fill_page(demo_page(), report);
+}
+
+std::string make_evaluation_page(const Json& report) { return fill_page(evaluation_page(), report); }
 
 }  // namespace calyrex::cli

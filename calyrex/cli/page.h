@@ -1,4 +1,4 @@
-// The demo's report as one HTML file that needs nothing else.
+// Reports as one HTML file that needs nothing else.
 #pragma once
 
 #include <string>
@@ -9,5 +9,8 @@ namespace calyrex::cli {
 
 /// `report` is demo.json; `loss` the list of {"step", "loss"} of the training run (or null).
 std::string make_demo_page(Json report, const Json& loss);
+
+/// `report` as eval::make_report() gives it.
+std::string make_evaluation_page(const Json& report);
 
 }  // namespace calyrex::cli

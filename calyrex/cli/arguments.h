@@ -1,0 +1,43 @@
+// Checks of what is typed on the command line, before CLI11 converts it.
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <system_error>
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+
+namespace calyrex::cli {
+
+/// Refuses what does not fit a T: CLI11 wraps "-1" round and cuts off what is too large.
+template <std::integral T>
+CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        T value{};
+        const char* end = text.data() + text.size();
+        const auto parsed = std::from_chars(text.data(), end, value);
+        if (parsed.ec == std::errc() && parsed.ptr == end) return {};
+        return fmt::format("'{}' is no whole number from {} to {}", text, std::numeric_limits<T>::min(),
+                           std::numeric_limits<T>::max());
+      },
+      "");
+}
+
+/// Refuses an empty word, which is most often a shell variable that is not set.
+inline CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](const std::string& text) { return std::string(text.empty() ? "an empty word is no value" : ""); },
+      "");
+}
+
+/// The file that a path argument names; "-" is `stream`.
+inline std::filesystem::path stream_path(const std::string& argument, const char* stream) {
+  return argument == "-" ? stream : argument;
+}
+
+}  // namespace calyrex::cli
