@@ -4,7 +4,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -49,6 +51,14 @@ fs::path temporary_name(const fs::path& path) {
   fs::path name = path;
   name += fmt::format(".tmp-{}-{}", ::getpid(), counter.fetch_add(1));
   return name;
+}
+
+constexpr size_t kMaxStreamBytes = size_t{1} << 30;
+
+/// Pipes, terminals and the like, whose size is not known beforehand.
+bool is_stream(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_fifo(path, ignored) || fs::is_character_file(path, ignored);
 }
 
 /// Reads a pipe or terminal to its end.
@@ -131,8 +141,7 @@ void rename_path(const fs::path& from, const fs::path& to) {
 }
 
 std::string read_file(const fs::path& path, size_t max_bytes) {
-  std::error_code ignored;
-  if (fs::is_fifo(path, ignored) || fs::is_character_file(path, ignored)) return read_stream(path, max_bytes);
+  if (is_stream(path)) return read_stream(path, max_bytes);
   const MappedFile file = MappedFile::open(path);
   const auto bytes = file.bytes();
   if (bytes.size() > max_bytes) {
@@ -176,6 +185,10 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
 
 AtomicDirectory::AtomicDirectory(fs::path path) : path_(std::move(path)) {
   if (!path_.has_filename()) path_ = path_.parent_path();  // "runs/demo/" names runs/demo
+  if (path_.empty()) fail(ErrorCode::kInvalidArgument, "the name of the folder to write is empty");
+  if (path_exists(path_) && !fs::is_directory(path_)) {
+    fail(ErrorCode::kInvalidArgument, "{} exists and is no folder; choose another output", path_.string());
+  }
   staging_ = temporary_name(path_);
   make_directories(staging_);
 }
@@ -202,6 +215,19 @@ void AtomicDirectory::commit() {
   sync_directory(path_.parent_path());
 }
 
+void AtomicDirectory::commit_files(std::string_view mark) {
+  if (!path_exists(path_)) return commit();
+  if (path_exists(path_ / mark)) rename_path(path_ / mark, staging_ / (std::string(mark) + ".old"));
+  std::vector<fs::path> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(staging_)) {
+    const fs::path name = entry.path().filename();
+    if (name != mark && name != std::string(mark) + ".old") names.push_back(name);
+  }
+  names.emplace_back(mark);
+  for (const fs::path& name : names) rename_path(staging_ / name, path_ / name);
+  sync_directory(path_);
+}
+
 LineWriter::LineWriter(fs::path path, Mode mode) : path_(std::move(path)) {
   const int how = mode == Mode::kAppend ? O_APPEND : O_TRUNC;
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
@@ -223,8 +249,15 @@ void LineWriter::write_line(std::string_view line) {
 
 void for_each_line(const fs::path& path, size_t max_line_bytes,
                    const std::function<void(int64_t, std::string_view)>& line) {
-  const MappedFile file = MappedFile::open(path);
-  std::string_view rest(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  std::optional<MappedFile> file;
+  std::string stream;
+  std::string_view rest;
+  if (is_stream(path)) {
+    rest = stream = read_stream(path, kMaxStreamBytes);
+  } else {
+    file = MappedFile::open(path);
+    rest = {reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()};
+  }
   for (int64_t number = 1; !rest.empty(); ++number) {
     const size_t end = rest.find('\n');
     std::string_view text = rest.substr(0, end);

@@ -61,8 +61,8 @@ class AtomicFile {
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// A folder that appears whole: files are written into `staging()`, commit() syncs and renames it to `path`
-/// (which replaces an older folder of that name). Without commit() nothing is left.
+/// A folder that appears whole: files are written into `staging()`, then one of the commits puts them at
+/// `path`. Without a commit nothing is left.
 class AtomicDirectory {
  public:
   explicit AtomicDirectory(std::filesystem::path path);
@@ -71,7 +71,12 @@ class AtomicDirectory {
   ~AtomicDirectory();
 
   const std::filesystem::path& staging() const { return staging_; }
+  /// Renames the folder to `path`; an older one of that name is replaced with all that it holds.
   void commit();
+  /// Moves the files into a folder that may hold others, which stay. `mark` is the file that makes the folder
+  /// what it is: the old one goes first and the new one comes last, so that a stop in between leaves none
+  /// rather than a mixture.
+  void commit_files(std::string_view mark);
 
  private:
   std::filesystem::path path_;
@@ -95,8 +100,8 @@ class LineWriter {
   int descriptor_ = -1;
 };
 
-/// Calls `line(number, text)` for every line of a text file, numbered from 1, without its line end. A line
-/// longer than `max_line_bytes` throws kInvalidArgument with file:line.
+/// Calls `line(number, text)` for every line of a text file or pipe, numbered from 1, without its line end. A
+/// line longer than `max_line_bytes` throws kInvalidArgument with file:line.
 void for_each_line(const std::filesystem::path& path, size_t max_line_bytes,
                    const std::function<void(int64_t, std::string_view)>& line);
 

@@ -109,6 +109,7 @@ std::string row_id(const Json& json, std::string_view source) {
 ChatRow parse_row(const Json& json, std::string_view source) {
   if (!json.is_object()) fail_row(source, "no object");
   ChatRow row;
+  row.source = source;
   std::vector<std::string_view> used = {"id", "tools"};
   if (json.contains("messages")) {
     row.messages = text::parse_messages(json["messages"], source);
@@ -124,7 +125,7 @@ ChatRow parse_row(const Json& json, std::string_view source) {
   }
   if (row.messages.empty()) fail_row(source, "the chat is empty");
   row.id = row_id(json, source);
-  if (json.contains("tools")) row.tools = json["tools"];
+  if (json.contains("tools")) row.tools = text::parse_tools(json["tools"], source);
   for (const auto& [key, value] : json.items()) {
     if (std::find(used.begin(), used.end(), key) == used.end()) row.fields[key] = value;
   }

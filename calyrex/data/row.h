@@ -17,7 +17,8 @@ namespace calyrex::data {
 
 /// One chat. `fields` holds what the row carries besides the chat (id, checker, expected, ...).
 struct ChatRow {
-  std::string id;  // the row's "id", or "<file name>:<line>"
+  std::string id;      // the row's "id", or "<file name>:<line>"
+  std::string source;  // <path>:<line>, for messages
   text::Messages messages;
   Json tools = nullptr;
   Json fields = Json::object();

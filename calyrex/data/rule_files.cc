@@ -65,7 +65,7 @@ Json write_rule_data(const RuleDataOptions& options, RowFormat format, const std
   manifest["files"]["dev.jsonl"] = write_rows(data.dev, format, directory.staging() / "dev.jsonl");
   manifest["files"]["test.jsonl"] = write_rows(data.test, format, directory.staging() / "test.jsonl");
   write_file_atomically(directory.staging() / "manifest.json", to_json_text(manifest));
-  directory.commit();
+  directory.commit_files("manifest.json");
   return manifest;
 }
 

@@ -66,6 +66,15 @@ Messages parse_messages(const Json& json, std::string_view source) {
   return messages;
 }
 
+Json parse_tools(const Json& json, std::string_view source) {
+  bool valid = json.is_null() || json.is_array();
+  if (json.is_array()) {
+    for (const Json& tool : json) valid = valid && tool.is_object();
+  }
+  if (!valid) fail(ErrorCode::kInvalidArgument, "{}: tools must be a list of objects", source);
+  return json;
+}
+
 Json messages_to_json(const Messages& messages) {
   Json json = Json::array();
   for (const Message& message : messages) {

@@ -27,6 +27,9 @@ using Messages = std::vector<Message>;
 /// {"type": "text"} parts, which are joined. Anything else throws kInvalidArgument with `source` and the
 /// index.
 Messages parse_messages(const Json& json, std::string_view source);
+/// Reads "tools" as the OpenAI API has them: null, or a list of objects. Anything else throws
+/// kInvalidArgument with `source`.
+Json parse_tools(const Json& json, std::string_view source);
 Json messages_to_json(const Messages& messages);
 
 }  // namespace calyrex::text

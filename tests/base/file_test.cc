@@ -82,6 +82,30 @@ TEST_F(File, AtomicDirectoryReplacesAnOlderOne) {
   EXPECT_EQ(num_entries(), 1);
 }
 
+TEST_F(File, AtomicDirectoryGivesItsFilesToAFolderThatHoldsOthers) {
+  const fs::path path = folder_ / "run";
+  make_directories(path);
+  write_file_atomically(path / "mine", "kept");
+  for (const std::string text : {"one", "two"}) {
+    AtomicDirectory directory(path);
+    write_file_atomically(directory.staging() / "data", text);
+    write_file_atomically(directory.staging() / "manifest", text);
+    directory.commit_files("manifest");
+  }
+  EXPECT_EQ(read_file(path / "mine", 100), "kept");
+  EXPECT_EQ(read_file(path / "data", 100), "two");
+  EXPECT_EQ(read_file(path / "manifest", 100), "two");
+  EXPECT_EQ(std::distance(fs::directory_iterator(path), fs::directory_iterator()), 3);
+  EXPECT_EQ(num_entries(), 1);
+}
+
+TEST_F(File, AtomicDirectoryTakesNoFilesPlaceAndNoEmptyName) {
+  write_file_atomically(folder_ / "file", "kept");
+  EXPECT_EQ(code_of([&] { AtomicDirectory directory(folder_ / "file"); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { AtomicDirectory directory(""); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(read_file(folder_ / "file", 100), "kept");
+}
+
 TEST_F(File, ErrorsHaveTheirCodes) {
   EXPECT_EQ(code_of([&] { read_file(folder_ / "absent", 10); }), ErrorCode::kNotFound);
   EXPECT_EQ(code_of([&] { MappedFile::open(folder_); }), ErrorCode::kInvalidArgument);
@@ -115,6 +139,17 @@ TEST_F(File, LinesAreNumberedFromOneAndLoseTheirEnds) {
   EXPECT_EQ(lines, (std::vector<std::pair<int64_t, std::string>>{{1, "a"}, {2, ""}, {3, "b"}}));
   EXPECT_EQ(code_of([&] { for_each_line(path, 0, [](int64_t, std::string_view) {}); }),
             ErrorCode::kInvalidArgument);
+}
+
+TEST_F(File, LinesOfAPipe) {
+  const fs::path path = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(path) << "a\nb"; });
+  std::string lines;
+  for_each_line(path, 100,
+                [&](int64_t number, std::string_view line) { lines += std::to_string(number).append(line); });
+  writer.join();
+  EXPECT_EQ(lines, "1a2b");
 }
 
 TEST_F(File, LineWriterAppendsOrStartsAnew) {

@@ -59,10 +59,11 @@ class RowFiles : public testing::Test {
 
 TEST(Row, ReadsMessages) {
   const ChatRow row = parse(R"({"id": "x", "messages": [{"role": "user", "content": "Hi"},
-      {"role": "assistant", "content": "Yo"}], "tools": [1], "weight": 2})");
+      {"role": "assistant", "content": "Yo"}], "tools": [{}], "weight": 2})");
   EXPECT_EQ(row.id, "x");
   EXPECT_EQ(roles(row), "user:Hi|assistant:Yo|");
-  EXPECT_EQ(row.tools, Json::parse("[1]"));
+  EXPECT_EQ(row.tools, Json::parse("[{}]"));
+  EXPECT_EQ(row.source, "a.jsonl:3");
   EXPECT_EQ(row.fields, Json::parse(R"({"weight": 2})"));
 }
 
@@ -97,6 +98,10 @@ TEST(Row, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error_of(R"({"instruction": "a", "output": 3})"), HasSubstr("\"output\" is no text"));
   EXPECT_THAT(error_of(R"({"instruction": "a", "output": "b", "history": [["q"]]})"),
               HasSubstr("\"history\""));
+  for (const char* tools : {"3", "{}", "[1]", "\"f\""}) {
+    EXPECT_THAT(error_of(fmt::format(R"({{"instruction": "a", "output": "b", "tools": {}}})", tools)),
+                StartsWith("a.jsonl:3: tools must be a list of objects"));
+  }
   EXPECT_THAT(error_of(R"({"id": [], "instruction": "a", "output": "b"})"), HasSubstr("\"id\" is neither"));
 }
 

@@ -54,5 +54,15 @@ TEST_F(RuleFiles, SameBytesEveryTime) {
   EXPECT_EQ(text("train.jsonl") + text("dev.jsonl") + text("test.jsonl") + text("manifest.json"), first);
 }
 
+TEST_F(RuleFiles, OtherFilesOfTheFolderStay) {
+  make_directories(folder_);
+  write_file_atomically(folder_ / "notes.txt", "mine");
+  write(RowFormat::kMessages);
+  const Json manifest = write(RowFormat::kAlpaca);
+  EXPECT_EQ(text("notes.txt"), "mine");
+  EXPECT_EQ(read_json_file(folder_ / "manifest.json"), manifest);
+  EXPECT_EQ(manifest["files"]["dev.jsonl"]["sha256"], sha256_hex(text("dev.jsonl")));
+}
+
 }  // namespace
 }  // namespace calyrex::data

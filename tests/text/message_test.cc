@@ -49,5 +49,13 @@ TEST(Messages, SaysWhatIsWrongAndWhere) {
   }
 }
 
+TEST(Tools, AreAListOfObjectsOrNothing) {
+  EXPECT_TRUE(parse_tools(Json(nullptr), "a").is_null());
+  EXPECT_EQ(parse_tools(Json::parse(R"([{"type": "function"}])"), "a").size(), 1u);
+  for (const char* json : {"3", "{}", "[1]", "\"f\"", "[null]"}) {
+    EXPECT_THROW(parse_tools(Json::parse(json), "a"), Error) << json;
+  }
+}
+
 }  // namespace
 }  // namespace calyrex::text
