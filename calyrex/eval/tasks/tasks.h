@@ -3,4 +3,16 @@
 
 #include "calyrex/eval/core/task.h"
 
-namespace calyrex::eval {}  // namespace calyrex::eval
+namespace calyrex::eval {
+
+const Task& mmlu_task();
+const Task& gsm8k_task();
+const Task& squad_task();
+const Task& squad2_task();
+const Task& glaive_task();
+const Task& bfcl_task();
+const Task& tensortrust_task();
+const Task& sep_task();
+const Task& prompt_leak_task();
+
+}  // namespace calyrex::eval
