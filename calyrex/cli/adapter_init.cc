@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "calyrex/cli/arguments.h"
 #include "calyrex/cli/commands.h"
 #include "calyrex/cli/torch_part.h"
 
@@ -18,7 +19,9 @@ void add_adapter_init_command(CLI::App& adapter, Run& run) {
   command->add_option("--placement", request->placement, "Preset, or layers such as [25,27]")
       ->capture_default_str();
   command->add_option("--output", request->output, "Folder to write")->required();
-  command->add_option("--seed", request->seed, "Seed of the weights")->capture_default_str();
+  command->add_option("--seed", request->seed, "Seed of the weights")
+      ->check(whole_number<uint64_t>())
+      ->capture_default_str();
   command->add_option(
       "--set", request->settings,
       "Adapter setting (docs/configuration.md) such as cal.intermediate_size=128; repeatable");

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "calyrex/base/fields.h"
+#include "calyrex/cli/arguments.h"
 #include "calyrex/cli/commands.h"
 #include "calyrex/data/answers.h"
 #include "calyrex/data/grader.h"
@@ -81,7 +82,9 @@ void add_build_command(CLI::App& data_group, Run& run) {
   data::RuleDataOptions& data = options->data;
   rules->add_option("--output", options->output,
                     "Folder for train.jsonl, dev.jsonl, test.jsonl, manifest.json");
-  rules->add_option("--seed", data.seed, "Same seed, same bytes")->capture_default_str();
+  rules->add_option("--seed", data.seed, "Same seed, same bytes")
+      ->check(whole_number<uint64_t>())
+      ->capture_default_str();
   rules->add_option("--rows", data.train_rows, "Training rows")->capture_default_str();
   rules->add_option("--rules", data.rules, "Only these rules, by name (a,b,c); default: all")->delimiter(',');
   rules->add_option("--dev-rows", data.dev_rows_per_rule, "Rows a rule in dev.jsonl")->capture_default_str();

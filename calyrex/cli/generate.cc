@@ -10,6 +10,7 @@
 
 #include "calyrex/base/error.h"
 #include "calyrex/base/json.h"
+#include "calyrex/cli/arguments.h"
 #include "calyrex/cli/commands.h"
 #include "calyrex/cli/model_flags.h"
 #include "calyrex/lm/answer_stream.h"
@@ -28,26 +29,28 @@ struct GenerateFlags {
   bool json = false;
 };
 
-text::Messages read_messages(const std::string& path) {
-  Json json = read_json_file(path);
-  if (json.is_object() && json.contains("messages")) json = Json(json["messages"]);
-  text::Messages messages = text::parse_messages(json, path);
-  if (messages.empty()) fail(ErrorCode::kInvalidArgument, "{}: the list of messages is empty", path);
-  return messages;
+/// The chat in a file: a list of messages, or an object with "messages" and perhaps "tools".
+lm::Prompt read_prompt(const std::string& path) {
+  const Json json = read_json_file(stream_path(path, "/dev/stdin"));
+  const bool is_object = json.is_object() && json.contains("messages");
+  lm::Prompt prompt;
+  prompt.messages = text::parse_messages(is_object ? json["messages"] : json, path);
+  if (is_object && json.contains("tools")) prompt.tools = text::parse_tools(json["tools"], path);
+  return prompt;
 }
 
-text::Messages make_messages(const GenerateFlags& flags) {
+lm::Prompt make_prompt(const GenerateFlags& flags) {
   if (!flags.messages_file.empty()) {
     if (flags.system || flags.prompt) {
       fail(ErrorCode::kInvalidArgument, "--messages holds the whole chat; leave out --system and --prompt");
     }
-    return read_messages(flags.messages_file);
+    return read_prompt(flags.messages_file);
   }
   if (!flags.prompt) fail(ErrorCode::kInvalidArgument, "give a --prompt or a --messages file");
-  text::Messages messages;
-  if (flags.system) messages.push_back({.role = "system", .content = *flags.system});
-  messages.push_back({.role = "user", .content = *flags.prompt});
-  return messages;
+  lm::Prompt prompt;
+  if (flags.system) prompt.messages.push_back({.role = "system", .content = *flags.system});
+  prompt.messages.push_back({.role = "user", .content = *flags.prompt});
+  return prompt;
 }
 
 Json to_json(const lm::Completion& completion, const lm::Prompt& prompt, const GenerateFlags& flags,
@@ -77,7 +80,7 @@ void print(std::string_view text) {
 
 void run_generate(const GenerateFlags& flags) {
   lm::GenerateRequest request;
-  request.prompt.messages = make_messages(flags);
+  request.prompt = make_prompt(flags);
   request.sampling = flags.generation.sampling;
   request.max_new_tokens = flags.generation.max_new_tokens;
   request.stop = flags.stop;
@@ -104,7 +107,7 @@ void add_generate_command(CLI::App& app, Run& run) {
   command->add_option("--system", flags->system, "System message");
   command->add_option("--prompt", flags->prompt, "User message");
   command->add_option("--messages", flags->messages_file,
-                      "JSON file with the whole chat as a list of messages");
+                      "JSON file with the whole chat: a list of messages, or {messages, tools}; - = stdin");
   add_generation_flags(*command, flags->generation);
   command->add_option("--stop", flags->stop, "The answer ends before this text; may be given several times");
   command->add_flag("--json", flags->json,

@@ -7,10 +7,12 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -33,8 +35,7 @@ void exit_on_interrupt() {
   struct sigaction action = {};
   action.sa_handler = exit_interrupted;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
 }
 
 /// The command named last on the command line, and its full name.
@@ -109,9 +110,24 @@ int run_program(int argc, char** argv) {
   return 0;
 }
 
+/// One line, whatever a template or a file name put into the message. Never throws: standard error may be
+/// closed or full.
 int report(std::string_view message, int code) {
-  fmt::print(stderr, "error: {}\n", message);
+  std::string line = fmt::format("error: {}", message);
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, ' ');
+  line += '\n';
+  std::fwrite(line.data(), 1, line.size(), stderr);
   return code;
+}
+
+/// A file must not be opened as one of the three standard descriptors, or messages would be written into it.
+/// What was closed stays closed for standard output: it is opened for reading, so that writing fails.
+void occupy_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
+    if (::open("/dev/null", descriptor == STDERR_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
+  }
 }
 
 }  // namespace
@@ -119,6 +135,7 @@ int report(std::string_view message, int code) {
 
 int main(int argc, char** argv) {
   using calyrex::ErrorCode;
+  calyrex::cli::occupy_standard_descriptors();
   calyrex::cli::exit_on_interrupt();
   try {
     return calyrex::cli::run_program(argc, argv);
@@ -126,6 +143,8 @@ int main(int argc, char** argv) {
     return calyrex::cli::report(error.what(), calyrex::exit_code(error.code()));
   } catch (const std::bad_alloc&) {
     return calyrex::cli::report("out of memory", calyrex::exit_code(ErrorCode::kOutOfMemory));
+  } catch (const std::system_error& error) {  // fmt's, when a stream cannot be written
+    return calyrex::cli::report(error.what(), calyrex::exit_code(ErrorCode::kIo));
   } catch (const std::exception& error) {
     return calyrex::cli::report(fmt::format("internal error: {}; please report this", error.what()),
                                 calyrex::exit_code(ErrorCode::kInternal));

@@ -10,6 +10,7 @@
 #include "calyrex/base/error.h"
 #include "calyrex/base/json.h"
 #include "calyrex/base/log.h"
+#include "calyrex/cli/arguments.h"
 #include "calyrex/cli/commands.h"
 #include "calyrex/text/chat_encoder.h"
 #include "calyrex/text/render_view.h"
@@ -41,15 +42,12 @@ struct ChatFile {
 
 ChatFile read_chat(const RenderOptions& options) {
   ChatFile chat;
-  const Json document = read_json_file(options.messages);
+  const Json document = read_json_file(stream_path(options.messages, "/dev/stdin"));
   const bool is_object = document.is_object() && document.contains("messages");
   chat.messages = text::parse_messages(is_object ? document["messages"] : document, options.messages);
-  if (is_object && document.contains("tools")) chat.tools = document["tools"];
-  if (!options.tools.empty()) chat.tools = read_json_file(options.tools);
-  if (!chat.tools.is_null() && !chat.tools.is_array()) {
-    fail(ErrorCode::kInvalidArgument, "{}: tools must be a list",
-         options.tools.empty() ? options.messages : options.tools);
-  }
+  if (is_object && document.contains("tools"))
+    chat.tools = text::parse_tools(document["tools"], options.messages);
+  if (!options.tools.empty()) chat.tools = text::parse_tools(read_json_file(options.tools), options.tools);
   return chat;
 }
 
@@ -111,7 +109,9 @@ void add_render_command(CLI::App& app, Run& run) {
   CLI::App* command =
       app.add_subcommand("render", "Show what a chat becomes: text, token ids, system span, labels");
   command->add_option("--model", options->model, "Folder, .gguf, org/name or default")->required();
-  command->add_option("--messages", options->messages, "JSON file: a list of messages, or {messages, tools}")
+  command
+      ->add_option("--messages", options->messages,
+                   "JSON file: a list of messages, or {messages, tools}; - = stdin")
       ->required();
   command->add_option("--tools", options->tools, "JSON file: a list of tools as the OpenAI API has them");
   command->add_option("--adapter", options->adapter,

@@ -14,6 +14,7 @@
 #include "calyrex/base/file.h"
 #include "calyrex/base/json.h"
 #include "calyrex/base/log.h"
+#include "calyrex/cli/arguments.h"
 #include "calyrex/cli/commands.h"
 #include "calyrex/cli/model_flags.h"
 #include "calyrex/text/message.h"
@@ -70,7 +71,13 @@ ScoreRow parse_row(const Json& json, const std::filesystem::path& file, int64_t 
       fail(ErrorCode::kInvalidArgument, "{}: the last message must be the assistant's, which is scored",
            row.source);
     }
-    if (json.contains("tools")) prompt.tools = json["tools"];
+    if (json.contains("tools")) prompt.tools = text::parse_tools(json["tools"], row.source);
+    for (const char* key : {"prompt", "completion", "spans"}) {
+      if (json.contains(key)) {
+        fail(ErrorCode::kInvalidArgument, "{}: \"messages\" and \"{}\" in one row; leave one of them out",
+             row.source, key);
+      }
+    }
     return row;
   }
   if (!json.contains("prompt")) {
@@ -105,13 +112,19 @@ Json to_json(const Json& id, const lm::ScoreResult& result) {
 }
 
 void run_score(const ScoreFlags& flags) {
-  std::vector<ScoreRow> rows = read_rows(flags.input);
+  const std::filesystem::path input = stream_path(flags.input, "/dev/stdin");
+  const std::filesystem::path target = stream_path(flags.output, "/dev/stdout");
+  std::error_code absent;
+  if (std::filesystem::equivalent(input, target, absent) && std::filesystem::is_regular_file(target)) {
+    fail(ErrorCode::kInvalidArgument, "--output {} is the input; choose another file", flags.output);
+  }
+  std::vector<ScoreRow> rows = read_rows(input);
   const OpenedModel opened = open_model(flags.model);
   for (ScoreRow& row : rows) {
     row.request.adapter = opened.adapter;
     row.request = with_context(row.source, [&] { return opened.model->tokenize(row.request); });
   }
-  LineWriter output(flags.output, LineWriter::Mode::kTruncate);
+  LineWriter output(target, LineWriter::Mode::kTruncate);
   ProgressLine progress;
   std::deque<std::future<lm::ScoreResult>> under_way;
   size_t submitted = 0;
@@ -134,9 +147,9 @@ void add_score_command(CLI::App& app, Run& run) {
   add_model_flags(*command, flags->model);
   command
       ->add_option("--input", flags->input,
-                   R"(JSONL rows: {"id", "messages"}, or {"id", "prompt", "completion", "spans"})")
+                   R"(JSONL rows: {"id", "messages"}, or {"id", "prompt", "completion", "spans"}; - = stdin)")
       ->required();
-  command->add_option("--output", flags->output, "JSONL file to write")->required();
+  command->add_option("--output", flags->output, "JSONL file to write; - = stdout")->required();
   command->callback([flags, &run] { run = [flags] { run_score(*flags); }; });
 }
 

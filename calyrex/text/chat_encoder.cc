@@ -142,15 +142,19 @@ struct ChatEncoder::Impl {
         chat_template(template_source(source, options), source.name),
         special_tokens(special_token_map(source, *tokenizer)),
         added(tokenizer->added_tokens()),
-        stop_ids(source.stop_ids) {}
+        stop_ids(source.stop_ids) {
+    if (options.date && !is_date(*options.date)) {
+      fail(ErrorCode::kInvalidArgument, "'{}' is no date; one is written as 2026-11-29", *options.date);
+    }
+  }
 
   TemplateChat template_chat(const Messages& messages, const Json& tools) const;
   EncodedChat encode(const Messages& messages, GenerationPrompt prompt, const Json& tools) const;
+  EncodedChat encode_answered(const Messages& messages, std::string_view answer, const Json& tools) const;
   void add_end_of_turn();
 
   std::shared_ptr<const Tokenizer> tokenizer;
   ChatOptions options;
-  EncodedChat encode_answered(const Messages& messages, std::string_view answer, const Json& tools) const;
   ChatTemplate chat_template;
   Json special_tokens;
   AddedTokenText added;
@@ -384,10 +388,6 @@ EncodedChat ChatEncoder::Impl::encode(const Messages& messages, GenerationPrompt
   return chat;
 }
 
-/// A template that replaces the model's own may end turns with a token that the model's files do not name.
-void ChatEncoder::Impl::add_end_of_turn() {
-  EncodedChat probe;
-  try {
 EncodedChat ChatEncoder::Impl::encode_answered(const Messages& messages, std::string_view answer,
                                                const Json& tools) const {
   check_messages(messages);
@@ -399,6 +399,10 @@ EncodedChat ChatEncoder::Impl::encode_answered(const Messages& messages, std::st
   return chat;
 }
 
+/// A template that replaces the model's own may end turns with a token that the model's files do not name.
+void ChatEncoder::Impl::add_end_of_turn() {
+  EncodedChat probe;
+  try {
     const Messages messages = {{.role = "user", .content = "a"}, {.role = "assistant", .content = "b"}};
     probe = encode(messages, GenerationPrompt::kNone, nullptr);
   } catch (const Error&) {
@@ -423,15 +427,15 @@ EncodedChat ChatEncoder::encode(const Messages& messages, GenerationPrompt promp
   return impl_->encode(messages, prompt, tools);
 }
 
-const std::vector<TokenId>& ChatEncoder::stop_ids() const { return impl_->stop_ids; }
-
-const std::string& ChatEncoder::chat_template() const { return impl_->chat_template.source(); }
-
 EncodedChat ChatEncoder::encode_answered(const Messages& messages, std::string_view answer,
                                          const Json& tools) const {
   CALYREX_CHECK(!answer.empty());
   if (!is_utf8(answer)) fail(ErrorCode::kInvalidArgument, "the answer is not UTF-8");
   return impl_->encode_answered(messages, answer, tools);
 }
+
+const std::vector<TokenId>& ChatEncoder::stop_ids() const { return impl_->stop_ids; }
+
+const std::string& ChatEncoder::chat_template() const { return impl_->chat_template.source(); }
 
 }  // namespace calyrex::text

@@ -29,6 +29,9 @@ struct ChatOptions {
 /// "chatml", "llama3", or the text of a template file (at most 256 KiB).
 std::string resolve_chat_template(const std::string& name_or_path);
 
+/// Whether it is a day of the calendar as 2026-11-29.
+bool is_date(const std::string& text);
+
 enum class GenerationPrompt { kNone, kAdd };
 
 struct EncodedChat {
@@ -59,20 +62,20 @@ struct EncodedChat {
 class ChatEncoder {
  public:
   /// A model without a chat template and no option to replace it: kInvalidArgument that names
-  /// --chat-template.
+  /// --chat-template. A date that is none: kInvalidArgument.
   ChatEncoder(const weights::TokenizerSource& source, std::shared_ptr<const Tokenizer> tokenizer,
               ChatOptions options);
   ~ChatEncoder();
 
   /// `tools` as the OpenAI API gives them, or null.
   EncodedChat encode(const Messages& messages, GenerationPrompt prompt, const Json& tools = nullptr) const;
-
-  const Tokenizer& tokenizer() const { return *tokenizer_; }
-  /// Ids that end an answer: all of generation_config.json, or the GGUF's eos/eot, and the end-of-turn token
   /// The chat with its generation prompt and the beginning of an answer to it, tokenised as one text;
   /// assistant_spans holds the tokens of that beginning, which must not be empty.
   EncodedChat encode_answered(const Messages& messages, std::string_view answer,
                               const Json& tools = nullptr) const;
+
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  /// Ids that end an answer: all of generation_config.json, or the GGUF's eos/eot, and the end-of-turn token
   /// of a template that replaces the model's own.
   const std::vector<TokenId>& stop_ids() const;
   /// The template in use, as stored with an adapter.

@@ -1,3 +1,5 @@
+#include <chrono>
+#include <cstdio>
 #include <string_view>
 
 #include "calyrex/base/error.h"
@@ -24,6 +26,16 @@ constexpr std::string_view kLlama3 =
     "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}";
 
 }  // namespace
+
+bool is_date(const std::string& text) {
+  int year = 0, month = 0, day = 0, length = 0;
+  const int fields = std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &length);
+  return fields == 3 && static_cast<size_t>(length) == text.size() && year > 0 &&
+         std::chrono::year_month_day(std::chrono::year(year),
+                                     std::chrono::month(static_cast<unsigned>(month)),
+                                     std::chrono::day(static_cast<unsigned>(day)))
+             .ok();
+}
 
 std::string resolve_chat_template(const std::string& name_or_path) {
   if (name_or_path == "chatml") return std::string(kChatml);

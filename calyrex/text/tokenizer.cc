@@ -13,6 +13,7 @@ namespace calyrex::text {
 namespace {
 
 constexpr size_t kMaxTokenizerBytes = size_t{256} << 20;
+constexpr size_t kMaxTextBytes = size_t{16} << 20;  // the library takes some 240 bytes of memory a byte
 
 struct HandleDeleter {
   void operator()(CalyrexTokenizer* handle) const { calyrex_tokenizer_free(handle); }
@@ -178,6 +179,10 @@ class BridgeTokenizer final : public Tokenizer {
   }
 
   Encoding encode(std::string_view text, std::span<const AddedTokenRange> ranges) const override {
+    if (text.size() > kMaxTextBytes) {
+      fail(ErrorCode::kInvalidArgument, "a text of {} bytes; at most {} are tokenised at once", text.size(),
+           kMaxTextBytes);
+    }
     std::vector<CalyrexRange> allowed;
     allowed.reserve(ranges.size());
     for (const AddedTokenRange& range : ranges) {

@@ -121,8 +121,12 @@ std::optional<Checkpoint> CheckpointStore::newest() const {
   const std::vector<fs::path> all = list();
   if (all.empty()) return std::nullopt;
   const fs::path& path = all.back();
-  const Json json = read_json_file(path / kStateFile);
-  Checkpoint checkpoint{.path = path, .state = state_from_json(json, path / kStateFile)};
+  Json json;
+  Checkpoint checkpoint{.path = path, .state = {}};
+  with_context(fmt::format("remove {} to continue from the checkpoint before", path.string()), [&] {
+    json = read_json_file(path / kStateFile);
+    checkpoint.state = state_from_json(json, path / kStateFile);
+  });
   check_digests(path, json);
   return checkpoint;
 }

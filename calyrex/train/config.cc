@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "calyrex/text/chat_encoder.h"
+
 namespace calyrex::train {
 namespace {
 
@@ -102,8 +104,7 @@ void check_data(const Checker& check, const DataSettings& data) {
   for (size_t i = 0; i < data.train.size(); ++i) {
     const std::string key = fmt::format("data.train[{}]", i);
     check.require(!data.train[i].path.empty(), key + ".path", "the path of a JSONL file");
-    check.require(data.train[i].weight > 0.0 && data.train[i].weight <= 1000.0, key + ".weight",
-                  "above 0 and at most 1000");
+    check.range(data.train[i].weight, 0.001, 1000.0, key + ".weight");
   }
   for (size_t i = 0; i < data.eval.size(); ++i) {
     check.require(!data.eval[i].path.empty(), fmt::format("data.eval[{}].path", i),
@@ -164,15 +165,20 @@ void check_cal_shapes(const AdapterSettings& settings, const weights::CalConfig&
          "num_kv_heads, "
          "head_dim and intermediate_size null, or use init: normal");
   }
-  if (cal.num_heads % cal.num_kv_heads != 0) {
-    fail(ErrorCode::kInvalidArgument,
-         "adapter.cal.num_heads ({}) must be a multiple of adapter.cal.num_kv_heads ({})", cal.num_heads,
-         cal.num_kv_heads);
-  }
   if (cal.position == weights::CalPosition::kRope && cal.head_dim != backbone.head_dim) {
     fail(ErrorCode::kInvalidArgument,
          "adapter.cal.position: rope needs the backbone's head_dim ({}), adapter.cal.head_dim is {}",
          backbone.head_dim, cal.head_dim);
+  }
+}
+
+/// Sizes that do not fit each other are the settings' fault here, not a damaged file.
+weights::AdapterConfig resolve_settings(weights::AdapterConfig config, const weights::ModelConfig& backbone) {
+  try {
+    return weights::resolve_adapter_config(std::move(config), backbone,
+                                           "the settings under adapter, with the backbone's sizes");
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kInvalidArgument, error.what());
   }
 }
 
@@ -205,6 +211,8 @@ LoadedConfig parse_train_config(ConfigNode tree) {
   check.require(!loaded.config.output.empty(), "output", "the folder to write to, e.g. output: runs/first");
   check_adapter(check, loaded.config.adapter);
   check.require(loaded.config.chat.kwargs.is_object(), "chat.kwargs", "a map");
+  const ChatSettings& chat = loaded.config.chat;
+  check.require(!chat.date || text::is_date(*chat.date), "chat.date", "a date such as 2026-11-29");
   check_data(check, loaded.config.data);
   check_train(check, loaded.config);
   return loaded;
@@ -250,7 +258,7 @@ weights::AdapterConfig make_adapter_config(const AdapterSettings& settings,
     config.parallel_mlp.intermediate_size = mlp.intermediate_size.value_or(weights::kAsBackbone);
     config.parallel_mlp.input = mlp.input;
     config.parallel_mlp.mlp_scope = mlp.mlp_scope;
-    return weights::resolve_adapter_config(std::move(config), backbone);
+    return resolve_settings(std::move(config), backbone);
   }
   const CalSettings& cal = settings.cal;
   config.cal.num_heads = cal.num_heads.value_or(weights::kAsBackbone);
@@ -262,7 +270,7 @@ weights::AdapterConfig make_adapter_config(const AdapterSettings& settings,
   config.cal.mlp_scope = cal.mlp_scope;
   config.cal.attention_bias = copies && backbone.attention_bias;
   config.cal.qk_norm = copies && backbone.qk_norm;
-  config = weights::resolve_adapter_config(std::move(config), backbone);
+  config = resolve_settings(std::move(config), backbone);
   check_cal_shapes(settings, config.cal, backbone);
   return config;
 }

@@ -10,6 +10,19 @@
 
 namespace calyrex::train {
 
+namespace {
+
+/// No row of text has as many bytes a token on average; a longer one need not be tokenised to be left out.
+constexpr int64_t kMaxBytesPerToken = 256;
+
+int64_t content_bytes(const text::Messages& messages) {
+  int64_t bytes = 0;
+  for (const text::Message& message : messages) bytes += static_cast<int64_t>(message.content.size());
+  return bytes;
+}
+
+}  // namespace
+
 int64_t TrainingRow::num_label_tokens() const {
   int64_t count = 0;
   for (const TokenSpan& span : label_spans) count += span.length();
@@ -61,6 +74,10 @@ TrainingRow EncodedRows::encode(const data::ChatRow& row, DataSummary& counts) c
     counts.without_labels = 1;
     return result;
   }
+  if (content_bytes(row.messages) / kMaxBytesPerToken > options_.max_tokens) {
+    counts.too_long = 1;
+    return result;
+  }
   text::EncodedChat chat = encoder_->encode(row.messages, text::GenerationPrompt::kNone, row.tools);
   TokenSpans labels = std::move(chat.assistant_spans);
   if (options_.labels == Labels::kLast && labels.size() > 1) labels.erase(labels.begin(), labels.end() - 1);
@@ -95,7 +112,7 @@ void EncodedRows::work() {
     DataSummary counts;
     std::exception_ptr error;
     try {
-      encoded_[index] = with_context(rows_[index].id, [&] { return encode(rows_[index], counts); });
+      encoded_[index] = with_context(rows_[index].source, [&] { return encode(rows_[index], counts); });
       rows_[index] = {};
     } catch (...) {
       error = std::current_exception();

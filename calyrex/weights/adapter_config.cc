@@ -46,6 +46,10 @@ template <typename T>
 void read_section(const Json& json, std::string_view key, std::string_view source, T& value) {
   Json present = Json::object();
   for (const auto& [name, entry] : section(json, key, source).items()) {
+    if (entry.is_number() && entry < 0) {
+      fail(ErrorCode::kCorruptData, "{}: \"{}.{}\": {} is out of range", source, key, name,
+           to_json_line(entry));
+    }
     if (!entry.is_null()) present[name] = entry;
   }
   try {
@@ -220,7 +224,8 @@ bool is_resolved(const AdapterConfig& config) {
          cal.intermediate_size != kAsBackbone && cal.rms_norm_eps != kAsBackbone;
 }
 
-AdapterConfig resolve_adapter_config(AdapterConfig config, const ModelConfig& backbone) {
+AdapterConfig resolve_adapter_config(AdapterConfig config, const ModelConfig& backbone,
+                                     std::string_view source) {
   const auto fill = [](auto& value, auto from_backbone) {
     if (value == kAsBackbone) value = from_backbone;
   };
@@ -231,7 +236,7 @@ AdapterConfig resolve_adapter_config(AdapterConfig config, const ModelConfig& ba
   fill(config.cal.rms_norm_eps, backbone.rms_norm_eps);
   fill(config.parallel_mlp.intermediate_size, backbone.intermediate_size);
   fill(config.parallel_mlp.rms_norm_eps, backbone.rms_norm_eps);
-  check_sizes(config, "adapter_config.json with the backbone's sizes");
+  check_sizes(config, source);
   return config;
 }
 

@@ -1,6 +1,7 @@
 #include "calyrex/weights/adapter_folder.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
@@ -33,12 +34,42 @@ AdapterFolder read_adapter(const fs::path& path) {
   return folder;
 }
 
+/// Whether a value of a floating-point type of `Bits` has all bits of `exponent` set: infinite or no number.
+template <typename Bits>
+bool any_not_finite(std::span<const std::byte> bytes, Bits exponent) {
+  bool found = false;
+  for (size_t at = 0; at + sizeof(Bits) <= bytes.size(); at += sizeof(Bits)) {
+    Bits value;
+    std::memcpy(&value, bytes.data() + at, sizeof(value));
+    found |= (value & exponent) == exponent;
+  }
+  return found;
+}
+
+bool is_finite(const TensorView& tensor) {
+  switch (tensor.dtype) {
+    case DType::kF32:
+      return !any_not_finite<uint32_t>(tensor.data, 0x7f800000);
+    case DType::kBF16:
+      return !any_not_finite<uint16_t>(tensor.data, 0x7f80);
+    case DType::kF16:
+      return !any_not_finite<uint16_t>(tensor.data, 0x7c00);
+    default:
+      return true;
+  }
+}
+
 void check_weights(const AdapterFolder& folder) {
   const std::string file = folder.weights->path().string();
   match_tensors(file, expected_adapter_tensors(folder.config), folder.weights->tensors());
   for (const TensorView& tensor : folder.weights->tensors()) {
     if (tensor.dtype == DType::kF64) {
       fail(ErrorCode::kUnsupported, "{}: tensor {} has type F64; adapters are F32, BF16 or F16", file,
+           tensor.name);
+    }
+    if (!is_finite(tensor)) {
+      fail(ErrorCode::kCorruptData,
+           "{}: tensor {} holds infinite values or NaN; the file is damaged, or its training diverged", file,
            tensor.name);
     }
   }
@@ -59,19 +90,6 @@ std::string content_hash(const AdapterFolder& folder) {
 
 /// Families whose layers compute the same.
 bool is_llama_like(std::string_view model_type) { return model_type == "llama" || model_type == "mistral"; }
-
-/// Moves the files of a finished folder into an existing one. The configuration goes first and comes last, so
-/// that a stop in between leaves no adapter rather than one with another's weights.
-void replace_files(const fs::path& staging, const fs::path& path) {
-  if (path_exists(path / kConfigFile)) rename_path(path / kConfigFile, staging / "adapter_config.json.old");
-  std::vector<fs::path> names;
-  for (const fs::directory_entry& entry : fs::directory_iterator(staging)) {
-    const fs::path name = entry.path().filename();
-    if (name != kConfigFile && name != "adapter_config.json.old") names.push_back(name);
-  }
-  names.emplace_back(kConfigFile);
-  for (const fs::path& name : names) rename_path(staging / name, path / name);
-}
 
 }  // namespace
 
@@ -151,11 +169,7 @@ void write_adapter(const fs::path& path, const AdapterConfig& config,
     write_file_atomically(staging / name, text);
   }
   write_file_atomically(staging / kConfigFile, to_json_text(adapter_config_to_json(config)));
-  if (path_exists(path)) {
-    replace_files(staging, path);
-  } else {
-    folder.commit();
-  }
+  folder.commit_files(kConfigFile);
 }
 
 }  // namespace calyrex::weights

@@ -157,7 +157,9 @@ Json adapter_config_to_json(const AdapterConfig& config);
 /// Whether no size is left to the backbone.
 bool is_resolved(const AdapterConfig& config);
 /// Fills in the sizes that are left to the backbone.
-AdapterConfig resolve_adapter_config(AdapterConfig config, const ModelConfig& backbone);
+AdapterConfig resolve_adapter_config(
+    AdapterConfig config, const ModelConfig& backbone,
+    std::string_view source = "adapter_config.json with the backbone's sizes");
 
 /// Name and shape of every tensor of a resolved adapter, block by block ("blocks.25.attn.q_proj.weight").
 std::vector<ExpectedTensor> expected_adapter_tensors(const AdapterConfig& config);

@@ -163,6 +163,24 @@ TEST(Score, SpansOutsideTheRowNameTheLine) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "out.jsonl"));
 }
 
+TEST(Train, NothingIsLoggedIntoItsFilesWhenStandardDescriptorsAreClosed) {
+  const test::TemporaryFolder folder;
+  const std::string rows = folder.write(
+      "rows.jsonl",
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})");
+  const std::string output = (folder.path() / "run").string();
+  const std::string config =
+      folder.write("c.yaml", "model: tests/golden/models/llama\ndata: {train: [{path: " + rows +
+                                 "}]}\ntrain: {max_steps: 3}\noutput: " + output + "\n");
+  const test::ProgramResult result =
+      test::run_program("sh -c '" CALYREX_PROGRAM " train " + config + " <&- >&- 2>&-'", "");
+  EXPECT_EQ(result.exit_code, 0);
+  std::istringstream metrics(test::read_text(output + "/metrics.jsonl"));
+  int lines = 0;
+  for (std::string line; std::getline(metrics, line); ++lines) EXPECT_EQ(line.front(), '{') << line;
+  EXPECT_EQ(lines, 3);
+}
+
 TEST(Version, VerboseTellsOfTheTorchPart) {
   const test::ProgramResult result = run("--version --verbose");
   EXPECT_EQ(result.exit_code, 0) << result.errors;

@@ -58,6 +58,16 @@ TEST(Program, UsageErrorsAreOneLineAndExitTwo) {
       {"generate --prompt x --messages m.json", "leave out"},
       {"generate --prompt x --dtype float8", "float8"},
       {"generate --prompt x --adapter some/where@much", "no scale"},
+      {"generate --prompt x --adapter \"\"", "--adapter: an empty word is no value"},
+      {"generate --prompt x --adapter @1", "--adapter @1: no folder before the @"},
+      {"generate --prompt x --seed -1", "--seed: '-1' is no whole number from 0 to"},
+      {"generate --prompt x --max-new-tokens 99999999999999999999", "is no whole number from"},
+      {"demo --seed -1", "--seed: '-1' is no whole number from 0 to"},
+      {"adapter init --output x --seed -1", "'-1' is no whole number from 0 to"},
+      {"data build rules --output x --seed 18446744073709551616",
+       "'18446744073709551616' is no whole number"},
+      {"data build rules --output tests/golden/README.md", "exists and is no folder"},
+      {"score --input tests/golden/README.md --output tests/golden/README.md", "is the input"},
   };
   for (const auto& [arguments, expected] : cases) {
     const test::ProgramResult result = run(arguments);
@@ -79,6 +89,9 @@ TEST(Program, BadScoreRowsAreToldByLineBeforeAnyModelIsOpened) {
       {"\n{\"prompt\": \"a\"}\n", "rows.jsonl:2: expected a string \"completion\""},
       {"{\"prompt\": \"a\", \"completion\": \"\"}\n", "rows.jsonl:1: \"completion\" is empty"},
       {"{\"prompt\": \"a\", \"completion\": \"b\", \"spans\": [1]}\n", "rows.jsonl:1: \"spans\" must be"},
+      {R"({"messages": [{"role": "assistant", "content": "a"}], "spans": [[0, 1]]})",
+       "rows.jsonl:1: \"messages\" and \"spans\" in one row"},
+      {R"({"messages": [{"role": "assistant", "content": "a"}], "tools": 3})", "rows.jsonl:1: tools must be"},
       {"{broken\n", "rows.jsonl:1"},
       {"[1]\n", "rows.jsonl:1: expected a JSON object"},
       {"", "no rows"},
@@ -112,6 +125,50 @@ TEST(Program, AdapterOfAnotherModelExitsFour) {
       run("generate --prompt x --model tests/golden/models/qwen2 --adapter tests/golden/model/llama.default");
   EXPECT_EQ(result.exit_code, 4) << result.errors;
   EXPECT_THAT(result.errors, HasSubstr("llama.default"));
+}
+
+/// A line of shell, with whatever redirections it has.
+test::ProgramResult shell(const std::string& line) { return test::run_program("sh -c '" + line + "'", ""); }
+
+TEST(Program, AHyphenIsStandardInput) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"score --model no/such/model/here --input - --output x.jsonl", "/dev/stdin:1: expected a JSON object"},
+      {"render --model no/such/model/here --messages -", "-: messages[0]: not an object"},
+      {"generate --model no/such/model/here --messages -", "-: messages[0]: not an object"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const test::ProgramResult result = shell(std::string("echo [1] | " CALYREX_PROGRAM " ") + arguments);
+    EXPECT_EQ(result.exit_code, 2) << arguments;
+    EXPECT_THAT(result.errors, HasSubstr(expected)) << arguments;
+  }
+}
+
+TEST(Program, OutputThatCannotBeWrittenIsAnError) {
+  for (const std::string arguments : {"train --settings", "data build rules --list", "--help"}) {
+    for (const char* target : {">/dev/full", ">&-"}) {
+      const test::ProgramResult result = shell(CALYREX_PROGRAM " " + arguments + target);
+      EXPECT_EQ(result.exit_code, 70) << arguments;
+      EXPECT_EQ(count_lines(result.errors), 1) << result.errors;
+      EXPECT_EQ(result.errors.find("internal error"), std::string::npos) << result.errors;
+    }
+  }
+}
+
+TEST(Program, ClosedStandardDescriptorsDoNotEndItBadly) {
+  EXPECT_EQ(shell(CALYREX_PROGRAM " scoer <&- >&- 2>&-").exit_code, 2);
+  EXPECT_EQ(shell(CALYREX_PROGRAM " scoer 2>/dev/full").exit_code, 2);
+}
+
+TEST(Program, AnErrorIsOneLineWhateverItQuotes) {
+  const test::TemporaryFolder folder;
+  const std::string chat = folder.write("chat.json", R"([{"role": "user", "content": "a"}])");
+  const std::string jinja = folder.write("t.jinja", R"({{ raise_exception("two\nlines \x1b[31m") }})");
+  const test::ProgramResult result =
+      run("render --model tests/golden/models/llama --messages " + chat + " --chat-template " + jinja);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.errors, HasSubstr("refuses these messages: two lines"));
+  EXPECT_EQ(count_lines(result.errors), 1) << result.errors;
+  EXPECT_EQ(result.errors.find('\x1b'), std::string::npos);
 }
 
 TEST(Program, SignalsExitWith130) {

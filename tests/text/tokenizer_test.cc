@@ -254,6 +254,17 @@ TEST(Tokenizer, DamagedFilesAndTextsGiveOneLine) {
               HasSubstr("UTF-8"));
 }
 
+TEST(Tokenizer, HugeTextsAreRefusedBeforeTheyTakeMemory) {
+  const auto tokenizer = hf_tokenizer("smollm");
+  try {
+    tokenizer->encode(std::string((size_t{16} << 20) + 1, 'x'), AddedTokens::kNone);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_STREQ(error.what(), "a text of 16777217 bytes; at most 16777216 are tokenised at once");
+  }
+}
+
 TEST(Tokenizer, ByteLevelRoundTripsAnyText) {
   const auto smollm = hf_tokenizer("smollm");
   const auto llama = Tokenizer::create(gguf_source("llama-bpe"));

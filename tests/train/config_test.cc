@@ -99,6 +99,12 @@ TEST(TrainConfig, MistakesNamePlaceKeyAndRemedy) {
        "c.yaml:1:8: 'data.train' must be a list of {path, weight} with at least one file, found []"},
       {"data: {train: [{path: a}]}\n",
        "c.yaml:1:1: 'output' must be the folder to write to, e.g. output: runs/first"},
+      {"data: {train: [{path: a, weight: 1e-9}]}\noutput: x\n",
+       "c.yaml:1:26: 'data.train[0].weight' must be between 0.001 and 1000, found 1e-09"},
+      {minimal + "chat: {date: yesterday}\n",
+       "c.yaml:3:8: 'chat.date' must be a date such as 2026-11-29, found \"yesterday\""},
+      {minimal + "chat: {date: 2026-02-30}\n",
+       "c.yaml:3:8: 'chat.date' must be a date such as 2026-11-29, found \"2026-02-30\""},
   };
   for (const Case& one : cases) {
     const Failure failure = failure_of(one.yaml);
@@ -148,6 +154,24 @@ TEST(TrainConfig, AdapterSettingsAloneAreChecked) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("did you mean 'intermediate_size'?"), std::string::npos)
         << error.what();
+  }
+}
+
+TEST(TrainConfig, SizesThatDoNotFitAreTheSettingsFault) {
+  const auto model = weights::open_model("tests/golden/models/llama");
+  const std::pair<const char*, const char*> cases[] = {
+      {"cal.num_heads=3", "\"cal.num_heads\" 3 is no multiple of \"cal.num_kv_heads\" 2"},
+      {"cal.num_heads=1000000", "\"cal.num_heads\": 1000000 is out of range"},
+  };
+  for (const auto& [assignment, expected] : cases) {
+    try {
+      make_adapter_config(parse_adapter_settings({assignment}), *model);
+      ADD_FAILURE() << assignment;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+      EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
+      EXPECT_EQ(std::string(error.what()).find("adapter_config.json"), std::string::npos) << error.what();
+    }
   }
 }
 

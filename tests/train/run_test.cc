@@ -298,6 +298,14 @@ TEST(TrainingRun, DataMistakesAreNamedBeforeTraining) {
   EXPECT_NE(message_for("").find("holds no rows"), std::string::npos);
   EXPECT_NE(message_for(good, {"data.max_tokens=2"}).find("1 of 1 are longer than data.max_tokens (2)"),
             std::string::npos);
+  const std::string tools = R"({"messages": [{"role": "user", "content": "a"}], "tools": 3})";
+  EXPECT_NE(message_for(tools).find(path + ":1: tools must be"), std::string::npos);
+  // Far too long to be tokenised: it would be refused for its size otherwise.
+  const std::string huge = std::string(20'000'000, 'x');
+  EXPECT_NE(message_for(R"({"messages": [{"role": "user", "content": ")" + huge +
+                        R"("}, {"role": "assistant", "content": "b"}]})")
+                .find("1 of 1 are longer than data.max_tokens (256)"),
+            std::string::npos);
   EXPECT_NE(message_for(good, {"data.max_tokens=1000000"}).find("more than the model's context"),
             std::string::npos);
   EXPECT_NE(message_for(good, {"adapter.placement=[3]"}).find("adapter.placement"), std::string::npos);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "calyrex/base/json.h"
 #include "tests/weights/test_files.h"
@@ -157,7 +158,11 @@ INSTANTIATE_TEST_SUITE_P(
         Rejected{"cal_negative", "/cal/intermediate_size", "-5", kBad,
                  "\"cal.intermediate_size\": -5 is out of range"},
         Rejected{"cal_huge", "/cal/head_dim", "1000000000", kBad, "\"cal.head_dim\": 1000000000"},
-        Rejected{"cal_eps", "/cal/rms_norm_eps", "-2", kBad, "\"rms_norm_eps\": -2"},
+        Rejected{"cal_eps", "/cal/rms_norm_eps", "-2", kBad, "\"cal.rms_norm_eps\": -2"},
+        Rejected{"cal_eps_minus_one", "/cal/rms_norm_eps", "-1", kBad,
+                 "\"cal.rms_norm_eps\": -1 is out of range"},
+        Rejected{"cal_minus_one_head", "/cal/num_heads", "-1", kBad, "\"cal.num_heads\": -1 is out of range"},
+        Rejected{"cal_big_eps", "/cal/rms_norm_eps", "2", kBad, "\"rms_norm_eps\": 2 is out of range"},
         Rejected{"span_choice", "/span/part", "\"all\"", kBad, "'part' must be one of content, message"}),
     [](const auto& info) { return std::string(info.param.name); });
 
@@ -325,6 +330,35 @@ TEST(AdapterFolder, DoublesAreNoAdapter) {
   write_adapter(folder / "a", config, filled.tensors, {});
   expect_error(ErrorCode::kUnsupported, "blocks.1.attn_norm.weight has type F64",
                [&] { open_adapter(folder / "a"); });
+}
+
+TEST(AdapterFolder, ValuesThatAreNotFiniteAreDamage) {
+  const TempFolder folder;
+  const AdapterConfig config = small_config();
+  const uint16_t kOne[] = {0x3f80, 0x3c00};                            // bfloat16, float16
+  const uint16_t kBroken[][2] = {{0x7f80, 0x7fc0}, {0xfc00, 0x7e00}};  // infinite, no number
+  for (const int half : {0, 1}) {
+    for (const uint16_t broken : kBroken[half]) {
+      Filled filled(config);
+      std::vector<uint16_t> values(4, kOne[half]);
+      filled.tensors[9] = {filled.tensors[9].name,
+                           half == 0 ? DType::kBF16 : DType::kF16,
+                           {4},
+                           std::as_bytes(std::span(values))};
+      write_adapter(folder / "a", config, filled.tensors, {});
+      open_adapter(folder / "a");
+      values[3] = broken;
+      write_adapter(folder / "a", config, filled.tensors, {});
+      expect_error(ErrorCode::kCorruptData, "blocks.2.attn_norm.weight holds infinite values or NaN",
+                   [&] { open_adapter(folder / "a"); });
+    }
+  }
+  for (const float broken :
+       {-std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    write_adapter(folder / "b", config, Filled(config, broken).tensors, {});
+    expect_error(ErrorCode::kCorruptData, "blocks.1.attn.k_proj.weight holds infinite values or NaN",
+                 [&] { open_adapter(folder / "b"); });
+  }
 }
 
 TEST(AdapterFolder, MissingFiles) {
