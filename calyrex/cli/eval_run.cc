@@ -2,6 +2,8 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -85,7 +87,7 @@ void set_form(const std::string& form, const eval::Task& task, eval::LoadOptions
   CALYREX_CHECK(!task.info().forms.empty(), "{} has no form", task.info().name);
   options.form = task.info().forms.front();
   if (form.empty()) return;
-  if (form != eval::form_name(eval::Form::kFile) && path_exists(form) && fs::is_regular_file(form)) {
+  if (!eval::find_form(form) && path_exists(form)) {
     options.form = eval::Form::kFile;
     options.form_text = read_file(form, kMaxFormBytes);
   } else {
@@ -190,8 +192,8 @@ class Progress {
 
 /// This command line, to be typed again.
 std::string own_command() {
-  constexpr size_t kMaxBytes = size_t{1} << 20;
-  std::string text = read_file("/proc/self/cmdline", kMaxBytes);
+  std::ifstream file("/proc/self/cmdline");  // claims to have no bytes, so read_file() finds none
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::string command;
   for (size_t at = 0; at < text.size();) {
     const std::string word = text.c_str() + at;

@@ -36,10 +36,15 @@ std::string_view form_name(Form form) {
   return "?";
 }
 
-Form parse_form(std::string_view name) {
+std::optional<Form> find_form(std::string_view name) {
   for (const auto& [value, known] : kForms) {
     if (known == name) return value;
   }
+  return std::nullopt;
+}
+
+Form parse_form(std::string_view name) {
+  if (const std::optional<Form> form = find_form(name)) return *form;
   fail(ErrorCode::kInvalidArgument, "form '{}': expected user, neutral, system, file, tools or raw", name);
 }
 

@@ -10,7 +10,9 @@ namespace calyrex::eval {
 
 /// "user", "neutral", "system", "file", "tools", "raw".
 std::string_view form_name(Form form);
-/// The form of that name; kInvalidArgument lists the names.
+/// The form of that name, if there is one.
+std::optional<Form> find_form(std::string_view name);
+/// The same; kInvalidArgument lists the names.
 Form parse_form(std::string_view name);
 
 /// kUnsupported, listing the task's forms, when it lacks `form`.

@@ -228,17 +228,17 @@ bool Runner::send(const std::shared_ptr<SampleWork>& work) {
     }
   }
   if (unknown.empty()) return true;
+  const auto asks_judge = [&](size_t i) { return ask_kind(work->asks()[i]) == AskKind::kJudgement; };
+  if (!options_.judge && std::ranges::any_of(unknown, asks_judge)) {
+    end(*work, ungraded_outcome("no judge was named (--judge URL)"));
+    return false;
+  }
+  // Opened here: what goes wrong then says nothing of the sample.
+  if (!std::ranges::all_of(unknown, asks_judge)) options_.model();
   try {
     for (const size_t i : unknown) {
-      if (ask_kind(work->asks()[i]) == AskKind::kJudgement && !options_.judge) {
-        end(*work, ungraded_outcome("no judge was named (--judge URL)"));
-        return false;
-      }
-    }
-    const lm::AdapterChoice& adapter = run.subject->adapter;
-    for (const size_t i : unknown) {
-      if (!options_.counts_tokens || ask_kind(work->asks()[i]) == AskKind::kJudgement) continue;
-      if (const auto reason = work->tokenize(i, options_.model(), adapter)) {
+      if (!options_.counts_tokens || asks_judge(i)) continue;
+      if (const auto reason = work->tokenize(i, options_.model(), run.subject->adapter)) {
         end(*work, {.verdict = {}, .not_applicable = *reason});
         return false;
       }
