@@ -76,7 +76,8 @@ class SquadTask final : public Task {
       return read_document(parse_json(version_ == Version::kTwo ? kOwnRowsTwo : kOwnRowsOne, source), source,
                            options);
     }
-    const std::filesystem::path path = find_data_file(options.data, {file_name()});
+    // The second task of one folder: beside the folders of other tasks it is found too.
+    const std::filesystem::path path = find_data_file(options.data, {file_name(), "squad/" + file_name()});
     return read_document(read_json_file(path), path.string(), options);
   }
 
