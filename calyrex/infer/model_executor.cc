@@ -19,37 +19,38 @@ constexpr int64_t kPageSize = 16;
 /// Rows of logits computed at a time while scoring: 64 MB for a vocabulary of 64,000.
 constexpr int64_t kScoreRows = 256;
 
-std::unique_ptr<PagedCache> make_cache(const model::Decoder& decoder, const lm::LocalModelOptions& options) {
-  const weights::ModelConfig& config = decoder.config();
-  PagedCache::Shape shape{
-      .layers = {}, .num_kv_heads = config.num_kv_heads, .head_dim = config.head_dim, .page_size = kPageSize};
-  shape.layers.resize(static_cast<size_t>(config.num_layers));
-  std::iota(shape.layers.begin(), shape.layers.end(), int64_t{0});
-  const double pages =
-      options.cache_gib * 1024.0 * 1024.0 * 1024.0 / static_cast<double>(shape.page_bytes(decoder.dtype()));
-  if (!(pages >= 1.0)) {
-    fail(ErrorCode::kInvalidArgument, "a cache of {} GiB holds no page of {} bytes; raise cache_gib",
-         options.cache_gib, shape.page_bytes(decoder.dtype()));
-  }
-  const int64_t most = options.max_batch_sequences * ((config.max_positions + kPageSize - 1) / kPageSize);
-  const auto count = static_cast<int64_t>(std::min(pages, static_cast<double>(most)));
-  return std::make_unique<PagedCache>(std::move(shape), count, decoder.dtype(), decoder.device());
-}
-
 }  // namespace
 
-ModelExecutor::ModelExecutor(std::shared_ptr<const weights::ModelSource> source,
-                             const lm::LocalModelOptions& options, PagedAttention::Method method)
-    : method_(method) {
+std::unique_ptr<PagedCache> make_cache(const weights::ModelConfig& config,
+                                       const lm::LocalModelOptions& options, at::ScalarType dtype,
+                                       at::Device device) {
   if (options.max_batch_sequences < 1 || options.prefill_chunk_tokens < 1) {
     fail(ErrorCode::kInvalidArgument,
          "max_batch_sequences and prefill_chunk_tokens must be at least 1, got {} and {}",
          options.max_batch_sequences, options.prefill_chunk_tokens);
   }
+  PagedCache::Shape shape{
+      .layers = {}, .num_kv_heads = config.num_kv_heads, .head_dim = config.head_dim, .page_size = kPageSize};
+  shape.layers.resize(static_cast<size_t>(config.num_layers));
+  std::iota(shape.layers.begin(), shape.layers.end(), int64_t{0});
+  const double pages =
+      options.cache_gib * 1024.0 * 1024.0 * 1024.0 / static_cast<double>(shape.page_bytes(dtype));
+  if (!(pages >= 1.0)) {
+    fail(ErrorCode::kInvalidArgument, "a cache of {} GiB holds no page of {} bytes; raise cache_gib",
+         options.cache_gib, shape.page_bytes(dtype));
+  }
+  const int64_t most = options.max_batch_sequences * ((config.max_positions + kPageSize - 1) / kPageSize);
+  const auto count = static_cast<int64_t>(std::min(pages, static_cast<double>(most)));
+  return std::make_unique<PagedCache>(std::move(shape), count, dtype, device);
+}
+
+ModelExecutor::ModelExecutor(std::shared_ptr<const weights::ModelSource> source,
+                             const lm::LocalModelOptions& options, PagedAttention::Method method)
+    : method_(method) {
   model::translate_torch_errors("opening the engine", [&] {
     const at::Device device = model::resolve_device(options.device);
     decoder_ = model::Decoder::load(*source, model::resolve_dtype(options.dtype, device), device);
-    cache_ = make_cache(*decoder_, options);
+    cache_ = make_cache(decoder_->config(), options, decoder_->dtype(), decoder_->device());
   });
 }
 
@@ -96,10 +97,9 @@ std::vector<TokenScores> ModelExecutor::score(std::span<const ScoreItem* const> 
     std::vector<int64_t> rows;
     std::vector<int32_t> targets;
     int64_t begin = 0;
-    for (const ScoreItem* item : items) {
     const ScoreItem* previous = nullptr;
+    for (const ScoreItem* item : items) {
       const auto length = static_cast<int64_t>(item->token_ids.size());
-      for (int64_t i = item->score_from; i < length; ++i) {
       if (previous != nullptr && share_computation(*previous, *item)) {
         rows.push_back(rows.back());
         targets.push_back(item->token_ids.back());
@@ -107,6 +107,7 @@ std::vector<TokenScores> ModelExecutor::score(std::span<const ScoreItem* const> 
       }
       previous = item;
       sequences.push_back({.token_ids = item->token_ids, .system_spans = item->system_spans});
+      for (int64_t i = item->score_from; i < length; ++i) {
         rows.push_back(begin + i - 1);
         targets.push_back(item->token_ids[static_cast<size_t>(i)]);
       }

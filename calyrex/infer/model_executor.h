@@ -14,6 +14,11 @@
 
 namespace calyrex::infer {
 
+/// The cache of all layers that the options allow. kInvalidArgument when not even a page fits into it.
+std::unique_ptr<PagedCache> make_cache(const weights::ModelConfig& config,
+                                       const lm::LocalModelOptions& options, at::ScalarType dtype,
+                                       at::Device device);
+
 /// Torch's errors leave as Error.
 class ModelExecutor final : public Executor {
  public:

@@ -14,10 +14,6 @@ at::Tensor index_tensor(const std::vector<int64_t>& values, at::Device device) {
   return at::tensor(values, at::kLong).to(device);
 }
 
-int64_t slot(std::span<const PageId> pages, int64_t page_size, int64_t index) {
-  return int64_t{pages[static_cast<size_t>(index / page_size)]} * page_size + index % page_size;
-}
-
 QueryRun self_run(const StepItem& item) {
   return {.count = item.count,
           .pages = item.sequence->pages,
@@ -109,7 +105,7 @@ void StepBatch::add_self_attention(PagedCache& cache, PagedAttention::Method met
     if (run.fresh_key >= 0) run.fresh_key = placed.row;
     runs.push_back(run);
     for (int64_t i = item.begin; i < item.begin + item.count; ++i) {
-      slots.push_back(slot(item.sequence->pages, cache.shape().page_size, i));
+      slots.push_back(cache_slot(item.sequence->pages, cache.shape().page_size, i));
     }
   }
   attentions_.push_back(std::make_unique<PagedAttention>(cache, std::move(runs), slots, method));
@@ -156,7 +152,7 @@ model::AdapterGroup StepBatch::make_group(std::span<const PlacedItem* const> ite
           if (position < item.begin || position >= item.begin + item.count) continue;
           key_rows.push_back(placed->row + position - item.begin);
           key_positions.push_back(position);
-          slots.push_back(slot(pages, blocks.spans->cache().shape().page_size, index));
+          slots.push_back(cache_slot(pages, blocks.spans->cache().shape().page_size, index));
         }
       }
     }

@@ -15,7 +15,7 @@ void convert(const BFloat16* from, int64_t count, float* to);
 void add_scaled(float* x, const float* delta, float scale, int64_t count);
 void add_scaled(float* x, const BFloat16* delta, float scale, int64_t count);
 
-/// out = silu(gate) * up, computed in float32 and rounded once.
+/// out = silu(gate) * up, computed in float32 and rounded once. With one row, out may be gate_up.
 void swiglu(const float* gate_up,  // [rows, 2 * width], gate first
             int64_t rows, int64_t width,
             float* out);  // [rows, width]

@@ -192,7 +192,7 @@ QuantTile make_tile(const QuantMatmulArgs& args, int64_t group) {
   tile.scales = w.scales(group);
   tile.minima = w.minima(group);
   tile.blocks = w.blocks();
-  tile.x_stride = x.columns();
+  tile.x_stride = x.stride();
   tile.x_scales_stride = x.scales_per_row();
   tile.x_sums_stride = x.sums_per_row();
   tile.out_stride = args.out_stride;
@@ -220,7 +220,7 @@ void quant_matmul(const QuantMatmulArgs& args, int64_t group_begin, int64_t grou
           tile.low = x.precision() == RowPrecision::kInt16 ? x.low(row) : nullptr;
           tile.x_scales = x.scales(row);
           tile.x_sums = x.sums(row);
-          tile.out = args.out + row * args.out_stride + group * kQuantLanes;
+          tile.out = args.out + (row - args.row_begin) * args.out_stride + group * kQuantLanes;
           kernels.by_rows[n](tile);
         }
       }

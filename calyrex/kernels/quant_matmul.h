@@ -16,7 +16,7 @@ struct QuantMatmulArgs {
   const QuantRows* x = nullptr;    // [rows, inner]
   int64_t row_begin = 0;
   int64_t row_end = 0;
-  float* out = nullptr;  // row 0 of out; rows `out_stride` apart
+  float* out = nullptr;  // of row_begin; rows `out_stride` apart
   int64_t out_stride = 0;
   bool add = false;
   float factor = 1.0f;

@@ -58,7 +58,7 @@ std::byte* QuantArena::allocate(size_t bytes) {
 
 QuantMatrix::QuantMatrix(int64_t rows, int64_t columns, QuantFormat format, std::shared_ptr<QuantArena> arena)
     : rows_(rows), columns_(columns), format_(format), arena_(std::move(arena)) {
-  CALYREX_CHECK(rows > 0 && columns > 0 && columns % kQuantBlock == 0, "[{}, {}]", rows, columns);
+  CALYREX_CHECK(rows > 0 && columns > 0, "[{}, {}]", rows, columns);
   CALYREX_CHECK(format.bits == 4 || format.bits == 8, "{} bits", format.bits);
   const int64_t halves = kQuantLanes * static_cast<int64_t>(sizeof(uint16_t)) * (format.has_min ? 2 : 1);
   group_bytes_ =

@@ -49,21 +49,22 @@ class QuantArena {
 
 /// A matrix [rows, columns]. Sixteen rows form a group: its codes block by block, then its scales, then its
 /// minima. Codes of four columns lie together for each of the sixteen rows; with 4 bits, columns c and c + 16
-/// of a block share a byte, as in GGUF. Rows beyond the last one are zero. Different rows may be set at the
-/// same time.
+/// of a block share a byte, as in GGUF. Rows and columns beyond the last one are zero. Different rows may be
+/// set at the same time.
 class QuantMatrix {
  public:
   QuantMatrix() = default;
-  /// `columns` is a multiple of kQuantBlock. The matrix is all zeros at first.
+  /// All zeros at first.
   QuantMatrix(int64_t rows, int64_t columns, QuantFormat format, std::shared_ptr<QuantArena> arena);
 
   int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
-  int64_t blocks() const { return columns_ / kQuantBlock; }
+  int64_t blocks() const { return (columns_ + kQuantBlock - 1) / kQuantBlock; }
   int64_t groups() const { return (rows_ + kQuantLanes - 1) / kQuantLanes; }
   QuantFormat format() const { return format_; }
   bool defined() const { return data_ != nullptr; }
 
+  /// Codes beyond the last column must stand for zero, or meet a scale of zero.
   void set_row(int64_t row, std::span<const QuantBlock> blocks);
   QuantBlock block(int64_t row, int64_t block) const;
 

@@ -1,5 +1,6 @@
 #include "calyrex/kernels/quant_rows.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "calyrex/base/error.h"
@@ -77,28 +78,34 @@ HWY_INLINE float write_codes(FloatTag d, const float* x, float inverse, int8_t* 
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-void quantize_row(const float* x, int64_t columns, bool wide, const RowCodes& to) {
-  const hn::CappedTag<float, 16> capped;
-  static_assert(hn::MaxLanes(capped) == hn::MaxLanes(FloatTag()), "vectors of more than 16 lanes");
-  const FloatTag d;
-  for (int64_t at = 0; at < columns; at += kQuantBlock) {
-    const int64_t block = at / kQuantBlock;
-    if (wide) {
-      const Scale scale = find_scale<32>(d, x + at, 127.0f * 256.0f);
-      to.scales[block] = scale.scale;
-      to.sums[block] =
-          scale.scale * write_codes<32, true>(d, x + at, scale.inverse, to.high + at, to.low + at);
-      continue;
-    }
-    float sum = 0.0f;
-    for (int64_t half = 0; half < 2; ++half) {
-      const int64_t begin = at + half * 16;
-      const Scale scale = find_scale<16>(d, x + begin, 127.0f);
-      to.scales[block * 2 + half] = scale.scale;
-      sum += scale.scale * write_codes<16, false>(d, x + begin, scale.inverse, to.high + begin, nullptr);
-    }
-    to.sums[block] = sum;
+HWY_INLINE void quantize_one_block(FloatTag d, const float* x, bool wide, int64_t block, const RowCodes& to) {
+  const int64_t at = block * kQuantBlock;
+  if (wide) {
+    const Scale scale = find_scale<32>(d, x, 127.0f * 256.0f);
+    to.scales[block] = scale.scale;
+    to.sums[block] = scale.scale * write_codes<32, true>(d, x, scale.inverse, to.high + at, to.low + at);
+    return;
   }
+  float sum = 0.0f;
+  for (int64_t half = 0; half < 2; ++half) {
+    const float* values = x + half * 16;
+    const Scale scale = find_scale<16>(d, values, 127.0f);
+    to.scales[block * 2 + half] = scale.scale;
+    sum += scale.scale * write_codes<16, false>(d, values, scale.inverse, to.high + at + half * 16, nullptr);
+  }
+  to.sums[block] = sum;
+}
+
+void quantize_row(const float* x, int64_t columns, bool wide, const RowCodes& to) {
+  static_assert(hn::MaxLanes(FloatTag()) <= 16, "a vector must not reach beyond 16 columns");
+  const FloatTag d;
+  const int64_t whole = columns / kQuantBlock;
+  for (int64_t block = 0; block < whole; ++block)
+    quantize_one_block(d, x + block * kQuantBlock, wide, block, to);
+  if (columns % kQuantBlock == 0) return;
+  HWY_ALIGN float last[kQuantBlock] = {};
+  std::copy(x + whole * kQuantBlock, x + columns, last);
+  quantize_one_block(d, last, wide, whole, to);
 }
 
 }  // namespace calyrex::kernels::HWY_NAMESPACE
@@ -113,11 +120,11 @@ HWY_EXPORT(quantize_row);
 }  // namespace
 
 void QuantRows::resize(int64_t rows, int64_t columns, RowPrecision precision) {
-  CALYREX_CHECK(columns % kQuantBlock == 0, "{} columns", columns);
+  CALYREX_CHECK(rows >= 0 && columns >= 0, "[{}, {}]", rows, columns);
   rows_ = rows;
   columns_ = columns;
   precision_ = precision;
-  high_.resize(static_cast<size_t>(rows * columns));
+  high_.resize(static_cast<size_t>(rows * stride()));
   if (precision == RowPrecision::kInt16) low_.resize(high_.size());
   scales_.resize(static_cast<size_t>(rows * scales_per_row()));
   sums_.resize(static_cast<size_t>(rows * sums_per_row()));
@@ -127,9 +134,9 @@ void quantize_rows(const float* x, int64_t stride, int64_t row_begin, int64_t ro
   const auto kernel = CALYREX_KERNELS_DISPATCH(quantize_row);
   const bool wide = out.precision_ == RowPrecision::kInt16;
   for (int64_t row = row_begin; row < row_end; ++row) {
-    kernel(x + row * stride, out.columns_, wide,
-           {.high = out.high_.data() + row * out.columns_,
-            .low = wide ? out.low_.data() + row * out.columns_ : nullptr,
+    kernel(x + (row - row_begin) * stride, out.columns_, wide,
+           {.high = out.high_.data() + row * out.stride(),
+            .low = wide ? out.low_.data() + row * out.stride() : nullptr,
             .scales = out.scales_.data() + row * out.scales_per_row(),
             .sums = out.sums_.data() + row * out.sums_per_row()});
   }

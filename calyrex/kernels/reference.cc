@@ -214,7 +214,9 @@ Doubles dequantize(const QuantMatrix& matrix) {
       const double scale = half_to_float(block.scale);
       const QuantFormat format = matrix.format();
       const double offset = format.has_min ? half_to_float(block.min) : -scale * format.offset();
-      for (const uint8_t code : block.codes) out.push_back(scale * code + offset);
+      const int64_t columns = std::min(kQuantBlock, matrix.columns() - b * kQuantBlock);
+      for (int64_t c = 0; c < columns; ++c)
+        out.push_back(scale * block.codes[static_cast<size_t>(c)] + offset);
     }
   }
   return out;
@@ -222,12 +224,11 @@ Doubles dequantize(const QuantMatrix& matrix) {
 
 Doubles dequantize(const QuantRows& rows) {
   Doubles out;
-  const int64_t per_scale = rows.columns() / rows.scales_per_row();
   for (int64_t row = 0; row < rows.rows(); ++row) {
     for (int64_t c = 0; c < rows.columns(); ++c) {
       int code = rows.high(row)[c];
       if (rows.precision() == RowPrecision::kInt16) code = code * 256 + rows.low(row)[c];
-      out.push_back(double{rows.scales(row)[c / per_scale]} * code);
+      out.push_back(double{rows.scales(row)[c / rows.columns_per_scale()]} * code);
     }
   }
   return out;

@@ -73,6 +73,15 @@ int64_t TensorView::num_rows() const {
 
 int64_t TensorView::row_length() const { return shape.empty() ? 1 : shape.back(); }
 
+std::span<const std::byte> row_data(const TensorView& tensor, int64_t row) {
+  CALYREX_CHECK(0 <= row && row < tensor.num_rows(), "row {} of {}", row, tensor.name);
+  if (tensor.row_order == RowOrder::kHeadInterleaved) {
+    row = interleaved_row(row, tensor.num_rows() / tensor.num_heads);
+  }
+  const int64_t row_bytes = tensor.row_length() / block_values(tensor.dtype) * block_bytes(tensor.dtype);
+  return tensor.data.subspan(static_cast<size_t>(row * row_bytes), static_cast<size_t>(row_bytes));
+}
+
 void read_rows_as_float(const TensorView& tensor, int64_t row_begin, int64_t row_end, std::span<float> out) {
   if (!is_float_or_block(tensor.dtype)) {
     fail(ErrorCode::kUnsupported, "tensor {} has integer type {}; a float type is expected",
@@ -83,16 +92,12 @@ void read_rows_as_float(const TensorView& tensor, int64_t row_begin, int64_t row
                 row_begin, row_end, tensor.name);
   CALYREX_CHECK(static_cast<int64_t>(out.size()) == (row_end - row_begin) * length);
   if (out.empty()) return;
-  const int64_t row_bytes = length / block_values(tensor.dtype) * block_bytes(tensor.dtype);
-  const std::byte* data = tensor.data.data();
   if (tensor.row_order == RowOrder::kPlain) {
-    dequantize(tensor.dtype, data + row_begin * row_bytes, (row_end - row_begin) * length, out.data());
+    dequantize(tensor.dtype, row_data(tensor, row_begin).data(), (row_end - row_begin) * length, out.data());
     return;
   }
-  const int64_t head_dim = tensor.num_rows() / tensor.num_heads;
   for (int64_t row = row_begin; row < row_end; ++row) {
-    dequantize(tensor.dtype, data + interleaved_row(row, head_dim) * row_bytes, length,
-               out.data() + (row - row_begin) * length);
+    dequantize(tensor.dtype, row_data(tensor, row).data(), length, out.data() + (row - row_begin) * length);
   }
 }
 

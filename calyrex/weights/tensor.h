@@ -66,6 +66,9 @@ struct TensorView {
   int64_t row_length() const;
 };
 
+/// The bytes of one row, given by its number in Hugging Face order.
+std::span<const std::byte> row_data(const TensorView& tensor, int64_t row);
+
 /// Dequantises (or widens) rows [row_begin, row_end) of a tensor to float32, in Hugging Face row order. A
 /// tensor of one dimension is one row. `out` has (row_end - row_begin) * row length values. Integer types
 /// throw kUnsupported.

@@ -94,7 +94,7 @@ TEST_P(QuantTest, RowsAreWithinHalfAStep) {
     const Doubles values = random_doubles(3 * columns, 5, 4.0);
     const QuantRows rows = quantized(values, 3, columns, precision);
     const Doubles back = reference::dequantize(rows);
-    const int64_t per_scale = columns / rows.scales_per_row();
+    const int64_t per_scale = rows.columns_per_scale();
     for (int64_t row = 0; row < 3; ++row) {
       for (int64_t b = 0; b < rows.sums_per_row(); ++b) {
         double sum = 0.0;
@@ -112,8 +112,12 @@ TEST_P(QuantTest, RowsAreWithinHalfAStep) {
 TEST_P(QuantTest, ProductsEqualTheReference) {
   for (const QuantFormat format : kFormats) {
     for (const RowPrecision precision : kPrecisions) {
-      for (const auto& [rows, columns, inner] :
-           {std::array<int64_t, 3>{1, 1, 32}, {3, 17, 64}, {7, 48, 96}, {35, 31, 160}, {130, 16, 32}}) {
+      for (const auto& [rows, columns, inner] : {std::array<int64_t, 3>{1, 1, 32},
+                                                 {3, 17, 64},
+                                                 {7, 48, 96},
+                                                 {35, 31, 160},
+                                                 {130, 16, 32},
+                                                 {2, 18, 40}}) {
         const QuantMatrix w = random_matrix(columns, inner, format, 11);
         const QuantRows x = quantized(random_doubles(rows * inner, 13), rows, inner, precision);
         TestArray<float> out(rows * columns, 3);
@@ -151,9 +155,13 @@ TEST_P(QuantTest, BitsDoNotDependOnTheOtherRows) {
                  w.groups());
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t group = 0; group < w.groups(); ++group) {
-        quant_matmul(
-            {.w = &w, .x = &x, .row_begin = row, .row_end = row + 1, .out = alone.data(), .out_stride = 33},
-            group, group + 1);
+        quant_matmul({.w = &w,
+                      .x = &x,
+                      .row_begin = row,
+                      .row_end = row + 1,
+                      .out = alone.data() + row * 33,
+                      .out_stride = 33},
+                     group, group + 1);
       }
     }
     EXPECT_EQ(alone.values(), together.values());

@@ -2,11 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace calyrex::infer {
 
 using PageId = int32_t;
+
+/// Where key `index` of a sequence lies in a cache: page * page_size + offset.
+inline int64_t cache_slot(std::span<const PageId> pages, int64_t page_size, int64_t index) {
+  return int64_t{pages[static_cast<size_t>(index / page_size)]} * page_size + index % page_size;
+}
 
 /// Page numbers [0, num_pages) with reference counts. The page freed last is used first, so that a small load
 /// touches little memory. Thread-compatible.
