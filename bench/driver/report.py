@@ -78,8 +78,8 @@ rows of the project's own rule data, with the same number of threads; the rate o
 `bench/peers/train_eager.py`: transformers, padded batches of 8 rows, bf16 autocast, the same CAL blocks, no gradient below the first. Real tokens
 are those of rows, without padding. A machine that does other work at the same time gives figures that mean nothing: look at the load average.
 
-The first run fetches the programs to compare with (2.6 GB; 9 GB of disk for a moment); `./run bench --no-peers` leaves them out. `./run bench
---help` lists what can be measured.
+The first run fetches the programs to compare with (2.6 GB; 9 GB of disk for a moment); `./run bench --no-peers` leaves them out.
+`./run bench --help` lists what can be measured.
 
 """
 
