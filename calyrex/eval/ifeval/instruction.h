@@ -25,7 +25,9 @@ class Instruction {
   const std::string& id() const { return id_; }
   /// The part of the id before the colon.
   std::string family() const { return id_.substr(0, id_.find(':')); }
-  /// Verdict over a text that is not blank; throws kNotFound when the language resources are missing.
+  /// Loads the language resources that check() will need; kNotFound says what to run when they are missing.
+  void prepare() const;
+  /// Verdict over a text that is not blank; throws what prepare() throws.
   Followed check(const Answer& answer) const { return check_(answer); }
 
  private:

@@ -44,8 +44,12 @@ struct Budget {
 
 }  // namespace
 
+/// `first` looks for one match; `every` for all of them one by one, where PCRE2's search for a possible start
+/// would look through the rest of the text again after each match.
 struct Pattern::Code {
-  std::unique_ptr<pcre2_code, Free<pcre2_code_free>> code;
+  using Compiled = std::unique_ptr<pcre2_code, Free<pcre2_code_free>>;
+  Compiled first;
+  Compiled every;
 };
 
 Pattern::Pattern(std::string_view pattern, Case letter_case)
@@ -70,15 +74,21 @@ Pattern::Pattern(std::string_view pattern, Case letter_case)
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   const uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_AUTO_CALLOUT | PCRE2_ALT_CIRCUMFLEX |
                            (letter_case == Case::kIgnore ? PCRE2_CASELESS : 0);
-  int code = 0;
-  size_t offset = 0;
-  code_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.pattern.data()),
-                                  translated.pattern.size(), options, &code, &offset, context.get()));
-  if (code_->code == nullptr) {
-    char reason[256];
-    pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR*>(reason), sizeof(reason));
-    refuse(reason);
-  }
+  const auto compile = [&](uint32_t more_options) {
+    int code = 0;
+    size_t offset = 0;
+    Code::Compiled compiled(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.pattern.data()),
+                                          translated.pattern.size(), options | more_options, &code, &offset,
+                                          context.get()));
+    if (compiled == nullptr) {
+      char reason[256];
+      pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR*>(reason), sizeof(reason));
+      refuse(reason);
+    }
+    return compiled;
+  };
+  code_->first = compile(0);
+  code_->every = compile(PCRE2_NO_START_OPTIMIZE);
 }
 
 Pattern::~Pattern() = default;
@@ -86,7 +96,7 @@ Pattern::Pattern(Pattern&& other) noexcept = default;
 Pattern& Pattern::operator=(Pattern&& other) noexcept = default;
 
 std::optional<int64_t> Pattern::count(const std::string& subject, int64_t at_most) const {
-  const pcre2_code* code = code_->code.get();
+  const pcre2_code* code = at_most == 1 ? code_->first.get() : code_->every.get();
   const std::unique_ptr<pcre2_match_data, Free<pcre2_match_data_free>> match(
       pcre2_match_data_create_from_pattern(code, nullptr));
   const std::unique_ptr<pcre2_match_context, Free<pcre2_match_context_free>> context(

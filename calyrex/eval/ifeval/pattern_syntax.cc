@@ -40,6 +40,7 @@ class Translator {
   TranslatedPattern run() {
     while (at_ < in_.size()) translate_item();
     if (!open_.empty()) refuse("missing ), unterminated subpattern");
+    if (largest_condition_ > num_groups_) refuse("invalid group reference");
     return {.pattern = std::move(out_), .num_groups = num_groups_};
   }
 
@@ -415,12 +416,13 @@ class Translator {
     if (number) {
       for (const char digit : name) {
         if (!is_decimal(static_cast<unsigned char>(digit))) refuse("bad character in group name");
-        group = std::min<int64_t>(group * 10 + (digit - '0'), num_groups_ + 1);
+        group = std::min<int64_t>(group * 10 + (digit - '0'), kMaxRepeat);
       }
     } else {
       group = find_name(name);
     }
-    if (group == 0 || group > num_groups_) refuse("invalid group reference");
+    if (group == 0) refuse("bad group number");
+    largest_condition_ = std::max(largest_condition_, group);  // may come later in the pattern
     push_group(fmt::format("(?({})", group));
     open_.back().branches_left = 1;
   }
@@ -476,6 +478,7 @@ class Translator {
   size_t global_flags_end_ = 0;
   Item item_ = Item::kNone;
   int64_t num_groups_ = 0;
+  int64_t largest_condition_ = 0;
   std::vector<OpenGroup> open_;
   std::map<std::string, int64_t> names_;
 };

@@ -5,6 +5,11 @@
 
 namespace calyrex::eval {
 
+const Task& ifeval_task();
+const Task& sys_ifeval_task();
+const Task& ifeval_sep_task();
+const Task& long_ifeval_task();
+const Task& control_illusion_task();
 const Task& mmlu_task();
 const Task& gsm8k_task();
 const Task& squad_task();
