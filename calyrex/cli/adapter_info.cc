@@ -27,13 +27,16 @@ struct AdapterInfoOptions {
   bool json = false;
 };
 
-int64_t count_values(const std::vector<weights::TensorView>& tensors, std::string_view prefix) {
+int64_t count_values(const std::vector<weights::TensorView>& tensors, std::string_view part) {
   int64_t total = 0;
   for (const weights::TensorView& tensor : tensors) {
-    if (tensor.name.starts_with(prefix)) total += tensor.num_values();
+    if (tensor.name.find(part) != std::string::npos) total += tensor.num_values();
   }
   return total;
 }
+
+/// Whether the adapter changes the layers themselves instead of following them.
+bool is_inside(std::string_view kind) { return kind == "lora" || kind == "full"; }
 
 /// The backbone: --model, or the one that the adapter names if it is on this machine. Never fetched for this.
 std::shared_ptr<const weights::ModelSource> find_backbone(const AdapterInfoOptions& options,
@@ -57,8 +60,7 @@ weights::AdapterFolder open_folder(const AdapterInfoOptions& options) {
 }
 
 Json section_json(const weights::AdapterConfig& config) {
-  Json section = config.kind == weights::AdapterKind::kCal ? write_fields(config.cal)
-                                                           : write_fields(config.parallel_mlp);
+  Json section = weights::adapter_section_to_json(config);
   for (auto& [key, value] : section.items()) {
     if (value.is_number() && value.get<double>() == weights::kAsBackbone) value = nullptr;
   }
@@ -72,8 +74,9 @@ Json to_json(const AdapterInfoOptions& options) {
   const int64_t parameters = count_values(tensors, "");
   Json blocks = Json::array();
   for (const int64_t layer : config.placement) {
-    blocks.push_back(
-        {{"layer", layer}, {"parameters", count_values(tensors, fmt::format("blocks.{}.", layer))}});
+    const std::string part =
+        fmt::format("{}.{}.", is_inside(to_string(config.kind)) ? "layers" : "blocks", layer);
+    blocks.push_back({{"layer", layer}, {"parameters", count_values(tensors, part)}});
   }
   Json info = {{"path", folder.path.string()},
                {"kind", to_string(config.kind)},
@@ -112,27 +115,31 @@ void print_table(const Json& info) {
   InfoTable table;
   table.add("Adapter", info["path"].get<std::string>());
   table.add("Kind", kind);
-  table.add("Placement", fmt::format("after layers {}", to_json_line(info["placement"])));
-  table.add("Base", fmt::format("{}, hidden size {}, {} layers, {} tokens",
-                                info["base"]["model_type"].get<std::string>(),
-                                info["base"]["hidden_size"].get<int64_t>(),
-                                info["base"]["num_hidden_layers"].get<int64_t>(),
-                                info["base"]["vocab_size"].get<int64_t>()));
+  const std::string_view where = is_inside(kind) ? "in" : "after";
+  table.add("Placement", fmt::format("{} layers {}", where, to_json_line(info["placement"])));
+  const auto size = [&](const char* key) { return info["base"][key].get<int64_t>(); };
+  table.add("Base", size("hidden_size") == 0
+                        ? "not stated"
+                        : fmt::format("{}, hidden size {}, {} layers, {} tokens",
+                                      info["base"]["model_type"].get<std::string>(), size("hidden_size"),
+                                      size("num_hidden_layers"), size("vocab_size")));
   const Json& digest = info["base"]["norms_sha256"];
   table.add("Norms SHA-256", digest.is_string() ? digest.get<std::string>() : "not stated");
-  table.add("Settings", settings_text(info[kind]));
+  if (!info[kind].empty()) table.add("Settings", settings_text(info[kind]));
   table.add("Span", settings_text(info["span"]));
   const auto parameters = info["parameters"].get<int64_t>();
-  table.add("Parameters", info.contains("share_of_backbone")
-                              ? fmt::format("{} ({}), {:.2f} % of the backbone", format_count(parameters),
-                                            parameters, 100 * info["share_of_backbone"].get<double>())
-                              : fmt::format("{} ({})", format_count(parameters), parameters));
+  table.add("Parameters",
+            info.contains("share_of_backbone")
+                ? fmt::format("{} ({}) trained, {:.2f} % of the backbone's {}", format_count(parameters),
+                              parameters, 100 * info["share_of_backbone"].get<double>(),
+                              format_count(info["backbone_parameters"]))
+                : fmt::format("{} ({}) trained", format_count(parameters), parameters));
   std::vector<std::string> blocks;
   for (const Json& block : info["blocks"]) {
-    blocks.push_back(
-        fmt::format("after layer {}: {}", block["layer"].get<int64_t>(), format_count(block["parameters"])));
+    blocks.push_back(fmt::format("{} layer {}: {}", where, block["layer"].get<int64_t>(),
+                                 format_count(block["parameters"])));
   }
-  table.add("Blocks", blocks);
+  table.add(is_inside(kind) ? "Layers" : "Blocks", blocks);
   table.add("Types", format_types(info["types"]));
   table.add("Chat template", info["chat_template"].get<bool>() ? "yes" : "the model's own");
   table.add("Content SHA-256", info["content_sha256"].get<std::string>());

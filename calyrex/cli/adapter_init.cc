@@ -15,8 +15,8 @@ void add_adapter_init_command(CLI::App& adapter, Run& run) {
   CLI::App* command = adapter.add_subcommand("init", "Write a new adapter: the base model bit for bit");
   command->add_option("--model", request->model, "Folder, .gguf file, org/name, or default")
       ->capture_default_str();
-  command->add_option("--kind", request->kind, "cal or parallel_mlp")->capture_default_str();
-  command->add_option("--placement", request->placement, "Preset, or layers such as [25,27]")
+  command->add_option("--kind", request->kind, "cal, lora or parallel_mlp")->capture_default_str();
+  command->add_option("--placement", request->placement, "Preset, or layers such as [25,27]; not for lora")
       ->capture_default_str();
   command->add_option("--output", request->output, "Folder to write")->required();
   command->add_option("--seed", request->seed, "Seed of the weights")

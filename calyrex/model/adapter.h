@@ -1,5 +1,5 @@
-// What fills the slot after a layer: the interface of adapters, and which rows of a batch one of them works
-// on.
+// What fills the slots of a layer, after it and in its linears: the interface of adapters, and which rows of
+// a batch one of them works on.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,13 @@ struct AdapterParameter {
   at::Tensor grad() const;
 };
 
+/// The linears of a layer, those that share an input joined.
+enum class LayerLinear { kQkv, kO, kGateUp, kDown };
+inline constexpr size_t kNumLayerLinears = 4;
+
+/// What LoRA adds in one of them (lora.h).
+struct LowRankUpdate;
+
 /// One adapter's part of a forward pass. Row tensors are int64 indices of batch rows on the model's device.
 struct AdapterGroup;
 
@@ -43,8 +50,12 @@ class Adapter {
   const weights::AdapterConfig& config() const { return config_; }
   const std::vector<AdapterParameter>& parameters() const { return parameters_; }
   int64_t num_parameters() const;
-  /// First layer with a block after it; all before depends on tokens alone.
+  /// First layer with a block after it, or changed inside; all before depends on tokens alone.
   int64_t first_layer() const { return config_.placement.front(); }
+  /// Whether layers are changed inside, so that the first one is not computed as in the base.
+  virtual bool works_inside_layers() const { return false; }
+  /// The update of a linear; null = none.
+  virtual const LowRankUpdate* low_rank_update(int64_t layer, LayerLinear linear) const { return nullptr; }
 
   /// Whether the block after `layer` needs the layer's input.
   virtual bool reads_layer_input(int64_t layer) const { return false; }
@@ -53,7 +64,9 @@ class Adapter {
   /// [num_tokens, hidden_size] float32 -> the same, changed on the group's rows. Without autograd `hidden` is
   /// changed in place. `layer_input` is what the layer read; undefined unless reads_layer_input().
   virtual at::Tensor after_layer(int64_t layer, const at::Tensor& layer_input, at::Tensor hidden,
-                                 const AdapterGroup& group) const = 0;
+                                 const AdapterGroup& group) const {
+    return hidden;
+  }
 
  protected:
   explicit Adapter(weights::AdapterConfig config) : config_(std::move(config)) {}
@@ -83,7 +96,8 @@ std::shared_ptr<Adapter> load_adapter(const weights::AdapterFolder& folder,
                                       const weights::ModelConfig& backbone, at::ScalarType compute_dtype,
                                       at::Device device, AdapterUse use);
 
-/// How the weights of a new adapter are drawn; o_proj and down_proj are zero always.
+/// How the weights of a new adapter are drawn; o_proj and down_proj of blocks are zero always. LoRA's A is
+/// uniform over +-1/sqrt(in) as in PEFT whatever is chosen here, and its B zero.
 enum class InitMethod { kNormal, kCopyBackbone };
 struct InitOptions {
   InitMethod method = InitMethod::kNormal;

@@ -1,6 +1,5 @@
 // Building adapters: from a folder, from nothing, and back into a file.
 #include <cmath>
-#include <functional>
 #include <map>
 
 #include <ATen/ATen.h>
@@ -11,7 +10,9 @@
 #include "calyrex/model/adapter.h"
 #include "calyrex/model/cal.h"
 #include "calyrex/model/device.h"
+#include "calyrex/model/lora.h"
 #include "calyrex/model/parallel_mlp.h"
+#include "calyrex/model/parameter_builder.h"
 #include "calyrex/model/weight_loading.h"
 
 namespace calyrex::model {
@@ -20,50 +21,10 @@ namespace {
 using weights::AdapterConfig;
 using weights::AdapterKind;
 
-/// Gives the float32 values of a named tensor of the file format.
-using ValueSource = std::function<at::Tensor(const std::string& name, const std::vector<int64_t>& shape)>;
-
-/// Assembles blocks from named tensors, joining those that share a product, and lists them as parameters.
+/// Assembles the blocks of CAL and ParallelMLP.
 class BlockBuilder {
  public:
-  BlockBuilder(const AdapterConfig& config, const ValueSource& source, at::ScalarType compute_dtype,
-               at::Device device, AdapterUse use)
-      : source_(source), compute_dtype_(compute_dtype), device_(device), use_(use) {
-    for (const weights::ExpectedTensor& tensor : weights::expected_adapter_tensors(config)) {
-      shapes_.emplace(tensor.name, tensor.shape);
-    }
-  }
-
-  /// One leaf of the tensors `blocks.{layer}.{names}`, row by row; undefined when the adapter has none of
-  /// them.
-  TrainedTensor join(int64_t layer, const std::vector<std::string>& names, AdapterParameter::Part part) {
-    const std::string prefix = fmt::format("blocks.{}.", layer);
-    if (!shapes_.contains(prefix + names.front())) return {};
-    std::vector<at::Tensor> values;
-    for (const std::string& name : names) values.push_back(source_(prefix + name, shapes_.at(prefix + name)));
-    const at::Tensor whole = at::cat(values).to(device_);
-    const bool matrix = whole.dim() == 2;  // vectors stay float32
-    TrainedTensor tensor;
-    if (use_ == AdapterUse::kTrain) {
-      tensor.leaf = whole.set_requires_grad(true);
-      tensor.compute = matrix ? tensor.leaf.detach().to(compute_dtype_) : tensor.leaf.detach();
-    } else {
-      tensor.leaf = tensor.compute = matrix ? whole.to(compute_dtype_) : whole;
-    }
-    int64_t row = 0;
-    for (size_t n = 0; n < names.size(); ++n) {
-      const int64_t rows = values[n].size(0);
-      parameters_.push_back({.name = prefix + names[n],
-                             .leaf = tensor.leaf,
-                             .compute = tensor.compute,
-                             .row_begin = row,
-                             .row_end = row + rows,
-                             .part = part,
-                             .layer = layer});
-      row += rows;
-    }
-    return tensor;
-  }
+  explicit BlockBuilder(ParameterBuilder& parameters) : parameters_(parameters) {}
 
   GatedMlp mlp(int64_t layer, double norm_eps) {
     using enum AdapterParameter::Part;
@@ -88,27 +49,31 @@ class BlockBuilder {
     return block;
   }
 
-  std::vector<AdapterParameter> take_parameters() { return std::move(parameters_); }
-
  private:
-  const ValueSource& source_;
-  at::ScalarType compute_dtype_;
-  at::Device device_;
-  AdapterUse use_;
-  std::map<std::string, std::vector<int64_t>> shapes_;
-  std::vector<AdapterParameter> parameters_;
+  TrainedTensor join(int64_t layer, std::vector<std::string> names, AdapterParameter::Part part) {
+    for (std::string& name : names) name = fmt::format("blocks.{}.{}", layer, name);
+    return parameters_.join(layer, names, part);
+  }
+
+  ParameterBuilder& parameters_;
 };
 
 std::shared_ptr<Adapter> build_adapter(const AdapterConfig& config, const weights::ModelConfig& backbone,
                                        const ValueSource& source, at::ScalarType compute_dtype,
                                        at::Device device, AdapterUse use) {
   const at::NoGradGuard no_grad;
-  BlockBuilder builder(config, source, compute_dtype, device, use);
+  if (config.kind == AdapterKind::kFull) {
+    fail(ErrorCode::kUnsupported,
+         "kind full is a trained backbone and no adapter; its finished run is a model folder for --model");
+  }
+  ParameterBuilder parameters(config, source, compute_dtype, device, use);
+  if (config.kind == AdapterKind::kLora) return std::make_shared<LoraAdapter>(config, parameters);
+  BlockBuilder builder(parameters);
   if (config.kind == AdapterKind::kParallelMlp) {
     std::map<int64_t, GatedMlp> blocks;
     for (const int64_t layer : config.placement)
       blocks[layer] = builder.mlp(layer, config.parallel_mlp.rms_norm_eps);
-    return std::make_shared<ParallelMlpAdapter>(config, std::move(blocks), builder.take_parameters());
+    return std::make_shared<ParallelMlpAdapter>(config, std::move(blocks), parameters.take_parameters());
   }
   std::map<int64_t, CalBlock> blocks;
   for (const int64_t layer : config.placement) blocks[layer] = builder.cal(layer, config.cal.rms_norm_eps);
@@ -121,7 +86,7 @@ std::shared_ptr<Adapter> build_adapter(const AdapterConfig& config, const weight
     }
     frequencies = at::tensor(weights::inverse_frequencies(backbone), at::kFloat).to(device);
   }
-  return std::make_shared<CalAdapter>(config, std::move(blocks), builder.take_parameters(), frequencies);
+  return std::make_shared<CalAdapter>(config, std::move(blocks), parameters.take_parameters(), frequencies);
 }
 
 bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> endings) {
@@ -140,6 +105,19 @@ std::string backbone_name(const std::string& name, int64_t layer) {
   return fmt::format("model.layers.{}.{}", layer, tail);
 }
 
+/// PEFT's default: Kaiming uniform with a = sqrt(5), which is uniform over +-1/sqrt(in).
+at::Tensor draw_low_rank(const std::string& name, const std::vector<int64_t>& shape,
+                         const InitOptions& init) {
+  at::Tensor values = at::empty(shape, at::kFloat);
+  auto* data = values.mutable_data_ptr<float>();
+  const double bound = 1.0 / std::sqrt(static_cast<double>(shape.back()));
+  RandomStream random(init.seed, "init/" + name);
+  for (int64_t n = 0; n < values.numel(); ++n) {
+    data[n] = static_cast<float>((2.0 * random.uniform() - 1.0) * bound);
+  }
+  return values;
+}
+
 at::Tensor draw_normal(const std::string& name, const std::vector<int64_t>& shape, const InitOptions& init) {
   at::Tensor values = at::empty(shape, at::kFloat);
   auto* data = values.mutable_data_ptr<float>();
@@ -150,7 +128,9 @@ at::Tensor draw_normal(const std::string& name, const std::vector<int64_t>& shap
 
 at::Tensor initial_value(const std::string& name, const std::vector<int64_t>& shape, const InitOptions& init,
                          const weights::ModelSource& model) {
-  if (ends_with_any(name, {"o_proj.weight", "down_proj.weight"})) return at::zeros(shape, at::kFloat);
+  if (name.ends_with("lora_A.weight")) return draw_low_rank(name, shape, init);
+  if (ends_with_any(name, {"o_proj.weight", "down_proj.weight", "lora_B.weight"}))
+    return at::zeros(shape, at::kFloat);
   if (init.method == InitMethod::kCopyBackbone) {
     const int64_t layer = std::stoll(name.substr(name.find('.') + 1));
     const weights::TensorView* source = model.find(backbone_name(name, layer));

@@ -5,21 +5,10 @@
 
 #include "calyrex/base/error.h"
 #include "calyrex/model/device.h"
+#include "calyrex/model/lora.h"
 #include "calyrex/model/ops.h"
-#include "calyrex/model/weight_loading.h"
 
 namespace calyrex::model {
-
-/// One layer's weights: matrices in the compute dtype, products that share an input joined.
-struct DecoderLayerWeights {
-  at::Tensor input_norm;  // [hidden_size] float32
-  FrozenMatrix qkv;       // [(num_heads + 2 * num_kv_heads) * head_dim, hidden_size]
-  FrozenMatrix o;         // [hidden_size, num_heads * head_dim]
-  at::Tensor post_norm;   // [hidden_size] float32
-  FrozenMatrix gate_up;   // [2 * intermediate_size, hidden_size]
-  FrozenMatrix down;      // [hidden_size, intermediate_size]
-  HeadsSpec heads;
-};
 
 namespace {
 
@@ -27,34 +16,19 @@ at::Tensor index_tensor(const std::vector<int64_t>& values, at::Device device) {
   return at::tensor(values, at::kLong).to(device);
 }
 
-DecoderLayerWeights load_layer(const WeightLoader& loader, const weights::ModelConfig& config,
-                               int64_t layer) {
-  const std::string prefix = fmt::format("model.layers.{}.", layer);
-  const auto matrix = [&](std::vector<std::string> names) {
-    for (std::string& name : names) name = prefix + name + ".weight";
-    return FrozenMatrix(loader.matrix(names));
-  };
-  const auto vector = [&](const std::string& name) { return loader.vector({prefix + name}); };
-  DecoderLayerWeights weights;
-  weights.input_norm = vector("input_layernorm.weight");
-  weights.qkv = matrix({"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"});
-  weights.o = matrix({"self_attn.o_proj"});
-  weights.post_norm = vector("post_attention_layernorm.weight");
-  weights.gate_up = matrix({"mlp.gate_proj", "mlp.up_proj"});
-  weights.down = matrix({"mlp.down_proj"});
-  weights.heads.num_heads = config.num_heads;
-  weights.heads.num_kv_heads = config.num_kv_heads;
-  weights.heads.head_dim = config.head_dim;
-  weights.heads.norm_eps = config.rms_norm_eps;
-  if (config.attention_bias) {
-    weights.heads.bias = loader.vector({prefix + "self_attn.q_proj.bias", prefix + "self_attn.k_proj.bias",
-                                        prefix + "self_attn.v_proj.bias"});
+/// The linear's weight in a layer.
+const LinearWeight& weight_of(const DecoderLayerWeights& layer, LayerLinear which) {
+  switch (which) {
+    case LayerLinear::kQkv:
+      return layer.qkv;
+    case LayerLinear::kO:
+      return layer.o;
+    case LayerLinear::kGateUp:
+      return layer.gate_up;
+    case LayerLinear::kDown:
+      break;
   }
-  if (config.qk_norm) {
-    weights.heads.q_norm = vector("self_attn.q_norm.weight");
-    weights.heads.k_norm = vector("self_attn.k_norm.weight");
-  }
-  return weights;
+  return layer.down;
 }
 
 }  // namespace
@@ -66,7 +40,7 @@ PlannedForward::PlannedForward(const RaggedBatch& batch, const Adapter* adapter,
   context_.positions = batch.positions;
   context_.self_attention = self_attention_.get();
   if (adapter_ == nullptr) return;
-  cal_plan_ = cal_plan(batch, adapter_->config().cal.self_inclusion);
+  if (!adapter_->works_inside_layers()) cal_plan_ = cal_plan(batch, adapter_->config().cal.self_inclusion);
   context_.adapters.push_back(group_of(cal_plan_, batch.positions, cal_attention_));
 }
 
@@ -92,33 +66,25 @@ at::Tensor PlannedForward::narrow_to(const std::vector<int64_t>& read) {
     AdapterGroup group =
         group_of(narrowed->plan, context_.positions.index_select(0, context_.output_rows), output_attention_);
     // The MLP of span rows would change nothing that is read.
-    group.rows = index_tensor(narrowed->read, device);
+    if (narrowed->read.size() < narrowed->rows.size()) group.rows = index_tensor(narrowed->read, device);
     context_.output_adapters = {std::move(group)};
   }
   return index_tensor(narrowed->read, device);
 }
 
-Decoder::Decoder(weights::ModelConfig config, at::ScalarType dtype, at::Device device)
-    : config_(std::move(config)), dtype_(dtype), device_(device) {}
-
-Decoder::~Decoder() = default;
+Decoder::Decoder(weights::ModelConfig config, DecoderWeights weights, at::ScalarType dtype, at::Device device)
+    : config_(std::move(config)),
+      dtype_(dtype),
+      device_(device),
+      weights_(std::move(weights)),
+      inverse_frequencies_(at::tensor(weights::inverse_frequencies(config_), at::kFloat).to(device)) {}
 
 std::shared_ptr<const Decoder> Decoder::load(const weights::ModelSource& source, at::ScalarType compute_dtype,
                                              at::Device device) {
   return translate_torch_errors(fmt::format("loading {}", source.name()), [&] {
     const at::NoGradGuard no_grad;
-    const weights::ModelConfig& config = source.config();
-    std::shared_ptr<Decoder> decoder(new Decoder(config, compute_dtype, device));
-    const WeightLoader loader(source, compute_dtype, device);
-    decoder->embedding_ = loader.matrix({"model.embed_tokens.weight"});
-    decoder->head_ = FrozenMatrix(config.tied_head ? decoder->embedding_ : loader.matrix({"lm_head.weight"}),
-                                  FrozenMatrix::Plain::kKept);
-    decoder->final_norm_ = loader.vector({"model.norm.weight"});
-    decoder->inverse_frequencies_ = at::tensor(weights::inverse_frequencies(config), at::kFloat).to(device);
-    for (int64_t layer = 0; layer < config.num_layers; ++layer) {
-      decoder->layers_.push_back(load_layer(loader, config, layer));
-    }
-    return std::shared_ptr<const Decoder>(decoder);
+    return std::make_shared<const Decoder>(
+        source.config(), load_frozen_weights(source, compute_dtype, device), compute_dtype, device);
   });
 }
 
@@ -133,37 +99,60 @@ int64_t Decoder::num_parameters() const {
 }
 
 at::Tensor Decoder::embed(const at::Tensor& token_ids) const {
-  return embedding_.index_select(0, token_ids).to(at::kFloat);
+  return weights_.embedding.index_select(0, token_ids).to(at::kFloat);
 }
 
 bool Decoder::narrows(int64_t layer, const ForwardContext& context) const {
   return layer + 1 == config_.num_layers && context.output_rows.defined();
 }
 
+at::Tensor Decoder::linear(int64_t layer, LayerLinear which, const at::Tensor& x,
+                           const std::vector<AdapterGroup>& groups) const {
+  const LinearWeight& weight = weight_of(weights_.layers[static_cast<size_t>(layer)], which);
+  if (at::GradMode::is_enabled()) {
+    if (groups.size() != 1 || !groups.front().active()) return weight.multiply(x);
+    const AdapterGroup& group = groups.front();
+    const LowRankUpdate* update = group.adapter->low_rank_update(layer, which);
+    if (update == nullptr) return weight.multiply(x);
+    CALYREX_CHECK(!group.rows.defined(), "under autograd an update works on all rows");
+    return low_rank_linear(x, weight.frozen, *update, group.scale);
+  }
+  at::Tensor y = weight.multiply(x);
+  for (const AdapterGroup& group : groups) {
+    if (!group.active()) continue;
+    if (const LowRankUpdate* update = group.adapter->low_rank_update(layer, which)) {
+      add_low_rank_(y, x, group.rows, *update, group.scale);
+    }
+  }
+  return y;
+}
+
 at::Tensor Decoder::run_layer(at::Tensor hidden, int64_t layer, const ForwardContext& context) const {
   CALYREX_CHECK(layer >= 0 && layer < config_.num_layers, "layer {}", layer);
-  const DecoderLayerWeights& weights = layers_[static_cast<size_t>(layer)];
+  const DecoderLayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
+  const std::vector<AdapterGroup>& output_groups =
+      narrows(layer, context) ? context.output_adapters : context.adapters;
   const double eps = config_.rms_norm_eps;
   if (!context.rope.defined()) context.rope = rope_table(context.positions, inverse_frequencies_);
 
   at::Tensor normed = rms_norm(hidden, weights.input_norm, eps, dtype_);
-  const Heads heads = split_heads(frozen_linear(normed, weights.qkv), weights.heads, context.rope,
-                                  attention_dtype(dtype_, device_));
+  const Heads heads = split_heads(linear(layer, LayerLinear::kQkv, normed, context.adapters), weights.heads,
+                                  context.rope, attention_dtype(dtype_, device_));
   const at::Tensor attended = context.self_attention->attend(layer, heads.q, heads.k, heads.v);
   at::Tensor mixed = attended.flatten(1).to(dtype_);
   if (narrows(layer, context)) {
     mixed = gather_rows(mixed, context.output_rows);
     hidden = gather_rows(hidden, context.output_rows);
   }
-  const at::Tensor projected = frozen_linear(mixed, weights.o);
+  const at::Tensor projected = linear(layer, LayerLinear::kO, mixed, output_groups);
   if (at::GradMode::is_enabled()) {
     hidden = add_scaled(hidden, projected, 1.0);
     normed = rms_norm(hidden, weights.post_norm, eps, dtype_);
   } else {
     normed = add_rms_norm_(hidden, projected, weights.post_norm, eps, dtype_);
   }
-  const at::Tensor activated = swiglu(frozen_linear(normed, weights.gate_up));
-  return add_scaled(hidden, frozen_linear(activated, weights.down), 1.0);
+  const at::Tensor activated = swiglu(linear(layer, LayerLinear::kGateUp, normed, output_groups));
+  return add_scaled(hidden, linear(layer, LayerLinear::kDown, activated, output_groups), 1.0);
 }
 
 at::Tensor Decoder::run_slots(int64_t layer, const at::Tensor& layer_input, at::Tensor hidden,
@@ -194,11 +183,11 @@ at::Tensor Decoder::run_layers(at::Tensor hidden, int64_t begin, int64_t end,
 }
 
 at::Tensor Decoder::final_norm(const at::Tensor& hidden) const {
-  return rms_norm(hidden, final_norm_, config_.rms_norm_eps, dtype_);
+  return rms_norm(hidden, weights_.final_norm, config_.rms_norm_eps, dtype_);
 }
 
 at::Tensor Decoder::logits(const at::Tensor& normed) const {
-  return frozen_linear(normed, head_).to(at::kFloat);
+  return weights_.head.multiply(normed).to(at::kFloat);
 }
 
 }  // namespace calyrex::model

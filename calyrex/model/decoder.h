@@ -1,4 +1,4 @@
-// The frozen backbone: one description of the network for training, scoring and serving.
+// The backbone: one description of the network for training, scoring and serving.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 #include "calyrex/model/adapter.h"
 #include "calyrex/model/attention.h"
+#include "calyrex/model/decoder_weights.h"
 #include "calyrex/model/ops.h"
 #include "calyrex/model/ragged_batch.h"
 #include "calyrex/weights/model_source.h"
@@ -55,16 +56,14 @@ class PlannedForward {
   ForwardContext context_;
 };
 
-struct DecoderLayerWeights;
-
-/// Llama, Mistral, Qwen2 and Qwen3 decoders. Weights never change and never require grad. The residual
-/// stream, norms and logits are float32; products run in the compute dtype. Thread-compatible: one caller at
-/// a time.
+/// Llama, Mistral, Qwen2 and Qwen3 decoders. Loaded weights never change and never require grad; trained ones
+/// (full.h) change between forwards. The residual stream, norms and logits are float32; products run in the
+/// compute dtype. Thread-compatible: one caller at a time.
 class Decoder {
  public:
   static std::shared_ptr<const Decoder> load(const weights::ModelSource& source, at::ScalarType compute_dtype,
                                              at::Device device);
-  ~Decoder();
+  Decoder(weights::ModelConfig config, DecoderWeights weights, at::ScalarType dtype, at::Device device);
 
   const weights::ModelConfig& config() const { return config_; }
   at::ScalarType dtype() const { return dtype_; }
@@ -89,21 +88,22 @@ class Decoder {
   /// lm_head of normed rows: [rows, hidden_size] compute dtype -> [rows, vocab_size] float32.
   at::Tensor logits(const at::Tensor& normed) const;
   /// [vocab_size, hidden_size] in the compute dtype.
-  const at::Tensor& head_weight() const { return head_.plain(); }
+  const at::Tensor& head_weight() const { return weights_.head.plain(); }
+  /// The head's leaf; undefined unless it is trained.
+  const at::Tensor& trained_head() const { return weights_.head.trained.leaf; }
 
  private:
-  Decoder(weights::ModelConfig config, at::ScalarType dtype, at::Device device);
   /// Whether this layer gives `output_rows` only.
   bool narrows(int64_t layer, const ForwardContext& context) const;
+  /// A joined linear of a layer with what the groups' adapters add to it.
+  at::Tensor linear(int64_t layer, LayerLinear which, const at::Tensor& x,
+                    const std::vector<AdapterGroup>& groups) const;
 
   weights::ModelConfig config_;
   at::ScalarType dtype_;
   at::Device device_;
-  at::Tensor embedding_;            // [vocab_size, hidden_size]
-  FrozenMatrix head_;               // [vocab_size, hidden_size]
-  at::Tensor final_norm_;           // [hidden_size] float32
+  DecoderWeights weights_;
   at::Tensor inverse_frequencies_;  // [head_dim / 2] float32
-  std::vector<DecoderLayerWeights> layers_;
 };
 
 }  // namespace calyrex::model

@@ -91,7 +91,9 @@ class SplitHeads : public torch::autograd::Function<SplitHeads> {
   }
 };
 
-/// The same by plain ops, for other devices.
+bool wants_grad(const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
+
+/// The same by plain ops, for other devices and for biases and norms that are trained.
 Heads split_plain(const at::Tensor& packed, const HeadsSpec& spec, const RopeTable& rope,
                   at::ScalarType out_dtype) {
   at::Tensor all = packed.to(at::kFloat);
@@ -122,7 +124,8 @@ at::Tensor rotate_heads(const at::Tensor& heads, const RopeTable& rope) {
 
 Heads split_heads(const at::Tensor& packed, const HeadsSpec& spec, const RopeTable& rope,
                   at::ScalarType out_dtype) {
-  if (!packed.is_cpu()) return split_plain(packed, spec, rope, out_dtype);
+  const bool trained = at::GradMode::is_enabled() && (wants_grad(spec.bias) || wants_grad(spec.q_norm));
+  if (!packed.is_cpu() || trained) return split_plain(packed, spec, rope, out_dtype);
   if (!at::GradMode::is_enabled()) return split_on_cpu(packed, spec, rope, out_dtype);
   const variable_list heads = SplitHeads::apply(packed, spec, rope, out_dtype);
   return {.q = heads[0], .k = heads[1], .v = heads[2]};

@@ -3,16 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "calyrex/model/trained_tensor.h"
+
 namespace calyrex::model {
-
-/// A trained matrix or vector: the float32 leaf and its copy in the compute dtype (the same tensor where they
-/// agree).
-struct TrainedTensor {
-  at::Tensor leaf;
-  at::Tensor compute;
-
-  bool defined() const { return leaf.defined(); }
-};
 
 /// RMSNorm + SwiGLU with zero-initialised down projection: (silu(x W_G) * (x W_U)) W_D of the normed x.
 struct GatedMlp {

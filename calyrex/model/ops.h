@@ -70,7 +70,8 @@ struct Heads {
 };
 
 /// packed [rows, (num_heads + 2 * num_kv_heads) * head_dim] (q, k, v) -> heads in `out_dtype`, with bias,
-/// head norms and rotation (halves convention of Hugging Face). Gradient flows to `packed` alone.
+/// head norms and rotation (halves convention of Hugging Face). Gradient flows to `packed`, and to bias and
+/// norms that require one.
 Heads split_heads(const at::Tensor& packed, const HeadsSpec& spec, const RopeTable& rope,
                   at::ScalarType out_dtype);
 

@@ -230,6 +230,12 @@ class BridgeTokenizer final : public Tokenizer {
   std::optional<std::string> bos_token() const override { return special_.bos; }
   std::optional<std::string> eos_token() const override { return special_.eos; }
 
+  std::string to_json() const override {
+    BridgeBytes json, error;
+    check_bridge(calyrex_tokenizer_to_json(handle_.get(), json.out(), error.out()), error, "tokenizer");
+    return std::string(json.view());
+  }
+
  private:
   Handle handle_;
   NamedTokens special_;

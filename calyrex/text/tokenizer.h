@@ -67,6 +67,8 @@ class Tokenizer {
   virtual std::optional<TokenId> bos_to_add() const = 0;
   virtual std::optional<std::string> bos_token() const = 0;
   virtual std::optional<std::string> eos_token() const = 0;
+  /// The whole tokenizer as a tokenizer.json of Hugging Face, wherever it came from.
+  virtual std::string to_json() const = 0;
 };
 
 /// Turns a growing list of ids into text that never ends inside a character. `push` returns the text that

@@ -86,8 +86,9 @@ void CheckpointStore::save(const RunState& state, const weights::AdapterConfig& 
                                model::export_tensors(adapter, weights::DType::kF32).tensors);
     weights::write_safetensors(staging / kOptimizerFile, optimizer.export_moments().tensors);
     write_file_atomically(staging / "chat_template.jinja", chat_template);
-    write_file_atomically(staging / "adapter_config.json",
-                          to_json_text(weights::adapter_config_to_json(config)));
+    for (const auto& [name, text] : weights::adapter_config_files(config)) {
+      write_file_atomically(staging / name, text);
+    }
     Json json = state_to_json(state);
     for (const char* name : {kAdapterFile, kOptimizerFile}) json["files"][name] = file_sha256(staging / name);
     write_file_atomically(staging / kStateFile, to_json_text(json));

@@ -1,8 +1,14 @@
 #include "calyrex/train/config.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "calyrex/base/log.h"
 #include "calyrex/text/chat_encoder.h"
+#include "calyrex/train/match_params.h"
+#include "calyrex/weights/model_folder.h"
 
 namespace calyrex::train {
 namespace {
@@ -61,20 +67,51 @@ struct Checker {
   }
 };
 
-constexpr double kMaxSize = 1 << 20;    // heads, widths, ranks
+constexpr double kMaxSize = 1 << 20;  // heads, widths
+constexpr double kMaxRank = 1 << 16;
 constexpr double kMaxCount = 1e12;      // steps, tokens, rows
 constexpr double kMaxTokens = 1 << 24;  // of one row
 constexpr double kMaxLearningRate = 10.0;
 
+void check_lora(const Checker& check, const LoraSettings& lora) {
+  check.range(static_cast<double>(lora.rank), 1, kMaxRank, "adapter.lora.rank");
+  if (lora.alpha) {
+    check.require(*lora.alpha > 0.0 && *lora.alpha <= 1e6, "adapter.lora.alpha",
+                  "above 0 and at most 1000000");
+  }
+  check.range(lora.dropout, 0.0, 0.99, "adapter.lora.dropout");
+  if (lora.dropout > 0.0) {
+    check.unsupported("adapter.lora.dropout", "above 0 is not implemented in this version; leave it 0");
+  }
+  bool names =
+      lora.target_modules == "all-linear" || (lora.target_modules.is_array() && !lora.target_modules.empty());
+  if (lora.target_modules.is_array()) {
+    for (const Json& name : lora.target_modules) names = names && name.is_string() && name != "";
+  }
+  check.require(names, "adapter.lora.target_modules", "all-linear, or a list such as [q_proj, v_proj]");
+}
+
+/// What contradicts the kind, or says the same thing twice.
 void check_kind(const Checker& check, const AdapterSettings& adapter) {
-  if (adapter.kind == TrainedKind::kLora || adapter.kind == TrainedKind::kFull) {
-    check.unsupported("adapter.kind",
-                      fmt::format("{} cannot be trained by this version; use cal or parallel_mlp",
-                                  to_string(adapter.kind)));
+  const bool lora = adapter.kind == TrainedKind::kLora, full = adapter.kind == TrainedKind::kFull;
+  check.require(!(lora || full) || adapter.init == WeightInit::kNormal, "adapter.init",
+                fmt::format("normal for kind {}", to_string(adapter.kind)));
+  check.require(!full || !adapter.init_from, "adapter.init_from",
+                "null for kind full; give the model to begin with as model");
+  if (adapter.match_params.is_null()) return;
+  constexpr std::string_view kMatch = "adapter.match_params";
+  check.require(!full && !adapter.init_from, kMatch, "null for kind full and with adapter.init_from");
+  const auto open = [&](bool is_open, std::string_view key) {
+    check.require(is_open, key, "left out beside adapter.match_params, which chooses it");
+  };
+  if (lora) open(adapter.lora.rank == LoraSettings{}.rank, "adapter.lora.rank");
+  if (adapter.kind == TrainedKind::kCal) {
+    open(!adapter.cal.intermediate_size, "adapter.cal.intermediate_size");
+  } else if (!lora) {
+    open(!adapter.parallel_mlp.intermediate_size, "adapter.parallel_mlp.intermediate_size");
   }
-  if (!adapter.match_params.is_null()) {
-    check.unsupported("adapter.match_params", "is not implemented in this version; leave it null");
-  }
+  const AdapterSettings other = parse_match_params(adapter.match_params);
+  if (other.kind == TrainedKind::kLora) check_lora(check, other.lora);
 }
 
 void check_adapter(const Checker& check, const AdapterSettings& adapter) {
@@ -95,8 +132,7 @@ void check_adapter(const Checker& check, const AdapterSettings& adapter) {
   size(adapter.cal.head_dim, 1, "adapter.cal.head_dim");
   size(adapter.cal.intermediate_size, 0, "adapter.cal.intermediate_size");
   size(adapter.parallel_mlp.intermediate_size, 1, "adapter.parallel_mlp.intermediate_size");
-  size(adapter.lora.rank, 1, "adapter.lora.rank");
-  check.range(adapter.lora.dropout, 0.0, 0.99, "adapter.lora.dropout");
+  check_lora(check, adapter.lora);
 }
 
 void check_data(const Checker& check, const DataSettings& data) {
@@ -182,6 +218,47 @@ weights::AdapterConfig resolve_settings(weights::AdapterConfig config, const wei
   }
 }
 
+/// LoRA's settings with every target known to the backbone.
+weights::LoraConfig lora_config(const LoraSettings& settings, const weights::ModelConfig& backbone) {
+  weights::LoraConfig lora{.rank = settings.rank,
+                           .alpha = settings.alpha.value_or(static_cast<double>(settings.rank)),
+                           .dropout = settings.dropout,
+                           .use_rslora = settings.use_rslora,
+                           .target_modules = weights::all_linear_targets()};
+  if (!settings.target_modules.is_array()) return lora;
+  const std::vector<weights::LoraModule> all = weights::lora_modules(lora, backbone);
+  lora.target_modules = settings.target_modules.get<std::vector<std::string>>();
+  for (const std::string& target : lora.target_modules) {
+    const auto named = [&](const weights::LoraModule& module) {
+      return weights::names_module(target, module.name);
+    };
+    if (std::any_of(all.begin(), all.end(), named)) continue;
+    const std::string near = nearest_word(target, weights::all_linear_targets());
+    fail(ErrorCode::kInvalidArgument, "adapter.lora.target_modules: '{}' is no linear layer; {}", target,
+         near.empty() ? fmt::format("they are {}", fmt::join(weights::all_linear_targets(), ", "))
+                      : fmt::format("did you mean '{}'?", near));
+  }
+  return lora;
+}
+
+/// The configuration with the size that adapter.match_params asks for; says what was chosen.
+weights::AdapterConfig matched_config(weights::AdapterConfig config, const AdapterSettings& settings,
+                                      const weights::ModelSource& model) {
+  if (settings.match_params.is_null()) return config;
+  const AdapterSettings other = parse_match_params(settings.match_params);
+  const int64_t target = weights::count_parameters(make_adapter_config(other, model));
+  MatchedSize matched = match_parameters(std::move(config), target, model.config(), !settings.lora.alpha);
+  log_info("match_params: {} of {} gives {} parameters for {} of {} ({:+.3f} %)", to_string(settings.kind),
+           matched.size, matched.parameters, target, to_string(other.kind),
+           100.0 * matched.deviation(target));
+  constexpr double kFar = 0.005;
+  if (std::abs(matched.deviation(target)) > kFar) {
+    log_warning("match_params: no size comes nearer than {:.1f} % to {} parameters",
+                100.0 * std::abs(matched.deviation(target)), target);
+  }
+  return std::move(matched.config);
+}
+
 /// Leaves of a JSON document by dotted key; lists are leaves.
 void flatten(const Json& value, const std::string& prefix, std::vector<std::pair<std::string, Json>>& out) {
   if (!value.is_object() || value.empty()) {
@@ -210,6 +287,11 @@ LoadedConfig parse_train_config(ConfigNode tree) {
   check.require(!loaded.config.model.empty(), "model", "a folder, a .gguf file, org/name, or default");
   check.require(!loaded.config.output.empty(), "output", "the folder to write to, e.g. output: runs/first");
   check_adapter(check, loaded.config.adapter);
+  const TrainedKind kind = loaded.config.adapter.kind;
+  const bool placed = loaded.config.adapter.placement != AdapterSettings{}.placement;
+  if ((kind == TrainedKind::kLora || kind == TrainedKind::kFull) && placed) {
+    log_warning("adapter.placement is not used: kind {} works in the layers themselves", to_string(kind));
+  }
   check.require(loaded.config.chat.kwargs.is_object(), "chat.kwargs", "a map");
   const ChatSettings& chat = loaded.config.chat;
   check.require(!chat.date || text::is_date(*chat.date), "chat.date", "a date such as 2026-11-29");
@@ -246,19 +328,29 @@ weights::AdapterConfig make_adapter_config(const AdapterSettings& settings,
   const weights::ModelConfig& backbone = model.config();
   const bool copies = settings.init == WeightInit::kCopyBackbone;
   weights::AdapterConfig config;
-  config.placement = with_context("adapter.placement", [&] {
-    return weights::resolve_placement(placement_text(settings.placement), backbone.num_layers);
-  });
   config.base = weights::base_identity(model);
   config.span = settings.span;
   config.base_model_name_or_path = model.name();
+  if (settings.kind == TrainedKind::kFull) {
+    config.kind = weights::AdapterKind::kFull;
+    weights::check_writable_as_folder(model);
+    return resolve_settings(std::move(config), backbone);
+  }
+  if (settings.kind == TrainedKind::kLora) {
+    config.kind = weights::AdapterKind::kLora;
+    config.lora = lora_config(settings.lora, backbone);
+    return matched_config(resolve_settings(std::move(config), backbone), settings, model);
+  }
+  config.placement = with_context("adapter.placement", [&] {
+    return weights::resolve_placement(placement_text(settings.placement), backbone.num_layers);
+  });
   if (settings.kind == TrainedKind::kParallelMlp) {
     config.kind = weights::AdapterKind::kParallelMlp;
     const ParallelMlpSettings& mlp = settings.parallel_mlp;
     config.parallel_mlp.intermediate_size = mlp.intermediate_size.value_or(weights::kAsBackbone);
     config.parallel_mlp.input = mlp.input;
     config.parallel_mlp.mlp_scope = mlp.mlp_scope;
-    return resolve_settings(std::move(config), backbone);
+    return matched_config(resolve_settings(std::move(config), backbone), settings, model);
   }
   const CalSettings& cal = settings.cal;
   config.cal.num_heads = cal.num_heads.value_or(weights::kAsBackbone);
@@ -270,7 +362,7 @@ weights::AdapterConfig make_adapter_config(const AdapterSettings& settings,
   config.cal.mlp_scope = cal.mlp_scope;
   config.cal.attention_bias = copies && backbone.attention_bias;
   config.cal.qk_norm = copies && backbone.qk_norm;
-  config = resolve_settings(std::move(config), backbone);
+  config = matched_config(resolve_settings(std::move(config), backbone), settings, model);
   check_cal_shapes(settings, config.cal, backbone);
   return config;
 }

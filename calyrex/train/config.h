@@ -16,7 +16,7 @@
 
 namespace calyrex::train {
 
-/// What is trained. Kinds that this build cannot train yet are recognised and refused by name.
+/// What is trained: an adapter, or the backbone itself (full).
 enum class TrainedKind { kCal, kLora, kParallelMlp, kFull };
 enum class WeightInit { kNormal, kCopyBackbone };
 enum class TooLong { kDrop };
@@ -98,10 +98,11 @@ struct LoraSettings {
 
   template <class Visitor>
   void visit_fields(Visitor& visit) {
-    visit("rank", rank, "rank of the update");
-    visit("alpha", alpha, "numerator of the update's scale; null = rank");
-    visit("dropout", dropout, "dropout before the update");
-    visit("target_modules", target_modules, "`all-linear`, or a list of projection names");
+    visit("rank", rank, "rank of the updates");
+    visit("alpha", alpha, "numerator of the updates' scale; null = the rank, so that the scale is 1");
+    visit("dropout", dropout, "this version trains without dropout");
+    visit("target_modules", target_modules,
+          "`all-linear`, or a list of projections such as [q_proj, v_proj]");
     visit("use_rslora", use_rslora, "scale by alpha / sqrt(rank)");
   }
 };
@@ -133,11 +134,17 @@ struct AdapterSettings {
 
   template <class Visitor>
   void visit_fields(Visitor& visit) {
-    visit("kind", kind, "what is trained on the frozen backbone");
-    visit("placement", placement, "layers that a block follows: a preset, or a list of 0-based indices");
-    visit("match_params", match_params, "another adapter whose number of parameters is matched");
+    visit("kind", kind, "what is trained on the frozen backbone; `full` trains the backbone itself");
+    visit("placement", placement,
+          "layers that a block of cal or parallel_mlp follows: a preset, or a list of 0-based indices");
+    visit("match_params", match_params,
+          "another adapter, as {kind: cal, placement: late8th}: the rank or MLP width is chosen so that the "
+          "number of parameters comes nearest to that one's");
     visit("init_from", init_from, "adapter folder to start from; null = a new adapter");
-    visit("init", init, "weights of a new adapter; o_proj and down_proj always start at zero");
+    visit("init", init,
+          "weights of a new adapter; o_proj and down_proj always start at zero. LoRA's A is drawn as PEFT "
+          "does, and "
+          "its B starts at zero");
     visit("init_std", init_std, "standard deviation of `normal`");
     visit("cal", cal, "");
     visit("lora", lora, "");
@@ -239,7 +246,8 @@ struct TrainSettings {
           "operands of matrix products; auto = bfloat16 where the processor multiplies it well");
     visit("learning_rate", learning_rate, "peak learning rate");
     visit("learning_rate_attn", learning_rate_attn, "peak for attention and its norm; null = learning_rate");
-    visit("learning_rate_mlp", learning_rate_mlp, "peak for the MLP and its norm; null = learning_rate");
+    visit("learning_rate_mlp", learning_rate_mlp,
+          "peak for the MLP and its norm (kind full: and all else); null = learning_rate");
     visit("schedule", schedule, "learning rate after the warm-up; cosine and linear end at zero");
     visit("warmup_ratio", warmup_ratio, "share of the steps in which the learning rate rises");
     visit("betas", betas, "AdamW: decay of the two moments");

@@ -81,9 +81,11 @@ double forward_only(const model::Decoder& decoder, const at::Tensor& normed, con
 class HeadLoss : public Function<HeadLoss> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& normed, const at::Tensor& targets,
-                            const model::Decoder* decoder, double factor) {
+                            const at::Tensor& head, const model::Decoder* decoder, double factor) {
     double sum = 0.0;
     at::Tensor grad = at::empty_like(normed);
+    at::Tensor grad_head;
+    if (head.requires_grad()) grad_head = at::zeros_like(head);
     const int64_t step = chunk_rows(decoder->config().vocab_size);
     for (int64_t begin = 0; begin < normed.size(0); begin += step) {
       const int64_t end = std::min(begin + step, normed.size(0));
@@ -91,14 +93,19 @@ class HeadLoss : public Function<HeadLoss> {
                                          targets.slice(0, begin, end), factor, normed.scalar_type());
       sum += chunk.sum;
       grad.slice(0, begin, end).copy_(at::mm(chunk.grad_logits, decoder->head_weight()));
+      if (grad_head.defined()) grad_head.add_(at::mm(chunk.grad_logits.t(), normed.slice(0, begin, end)));
     }
-    context->save_for_backward({grad});
+    context->save_for_backward({grad, grad_head});
     return at::scalar_tensor(sum * factor, normed.options().dtype(at::kFloat));
   }
 
   static variable_list backward(AutogradContext* context, variable_list grad_outputs) {
-    const at::Tensor grad = context->get_saved_variables()[0];
-    return {grad * grad_outputs[0].to(grad.scalar_type()), at::Tensor(), at::Tensor(), at::Tensor()};
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &grad = saved[0], &grad_head = saved[1];
+    variable_list result(5);
+    result[0] = grad * grad_outputs[0].to(grad.scalar_type());
+    if (grad_head.defined()) result[2] = grad_head * grad_outputs[0];
+    return result;
   }
 };
 
@@ -108,7 +115,9 @@ at::Tensor head_loss(const model::Decoder& decoder, const at::Tensor& normed, co
                      double factor) {
   CALYREX_CHECK(normed.size(0) == targets.size(0));
   if (at::GradMode::is_enabled() && normed.requires_grad()) {
-    return HeadLoss::apply(normed, targets, &decoder, factor);
+    const at::Tensor& trained = decoder.trained_head();
+    return HeadLoss::apply(normed, targets, trained.defined() ? trained : decoder.head_weight(), &decoder,
+                           factor);
   }
   const at::NoGradGuard no_grad;
   return at::scalar_tensor(forward_only(decoder, normed, targets) * factor,

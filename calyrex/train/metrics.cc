@@ -50,7 +50,9 @@ Json metrics_to_json(const StepMetrics& metrics) {
                {"learning_rate", metrics.learning_rate},
                {"seconds", std::round(metrics.seconds * 1e4) / 1e4}};
   Json blocks = Json::object();
-  for (const auto& [layer, norm] : metrics.block_grad_norms) blocks[fmt::format("blocks.{}", layer)] = norm;
+  for (const auto& [layer, norm] : metrics.block_grad_norms) {
+    blocks[layer < 0 ? "other" : fmt::format("blocks.{}", layer)] = norm;
+  }
   json["block_grad_norms"] = blocks;
   if (metrics.eval_loss) json["eval_loss"] = *metrics.eval_loss;
   return json;

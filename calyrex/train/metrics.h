@@ -22,7 +22,7 @@ struct StepMetrics {
   double grad_norm = 0.0;  // before clipping
   double learning_rate = 0.0;
   double seconds = 0.0;                        // of this step
-  std::map<int64_t, double> block_grad_norms;  // by the layer that a block follows
+  std::map<int64_t, double> block_grad_norms;  // by the layer that a block follows; -1: outside
   std::optional<double> eval_loss;
 };
 

@@ -60,6 +60,7 @@ class Run {
       : loaded_(std::move(loaded)),
         folder_(loaded_.config.output),
         store_(loaded_.config.output, loaded_.config.train.keep_checkpoints) {
+    refuse_own_model();
     if (existing == Existing::kRestart) folder_.restart();
     folder_.clean_up();
     store_.clean_up();
@@ -82,6 +83,15 @@ class Run {
 
  private:
   const TrainSettings& train() const { return loaded_.config.train; }
+  bool trains_all() const { return loaded_.config.adapter.kind == TrainedKind::kFull; }
+
+  /// The run would replace, and --restart remove, what it reads.
+  void refuse_own_model() const {
+    std::error_code ignored;
+    if (!fs::equivalent(loaded_.config.model, folder_.path(), ignored)) return;
+    fail(ErrorCode::kInvalidArgument, "output: {} is the folder of the model itself; choose another output",
+         folder_.path().string());
+  }
 
   /// False when the run is finished already.
   bool prepare() {
@@ -101,7 +111,7 @@ class Run {
     record_.eval_files = eval_files.files;
     if (existing) check_same_run(*existing, record_, folder_.path());
     if (existing && existing->status == RunRecord::Status::kFinished &&
-        fs::exists(folder_.path() / "adapter_config.json")) {
+        fs::exists(folder_.path() / (trains_all() ? "config.json" : "adapter_config.json"))) {
       log_info("{} is finished; --restart trains it anew", folder_.path().string());
       return false;
     }
@@ -140,12 +150,12 @@ class Run {
   }
 
   void log_sizes() const {
-    const auto trained = static_cast<double>(session_->trainer().adapter().num_parameters());
-    const auto frozen = static_cast<double>(session_->decoder().num_parameters());
-    log_info("{} parameters are trained, {:.2f} % of the backbone's {}; {} steps; {}, {} threads",
-             session_->trainer().adapter().num_parameters(), 100.0 * trained / frozen,
-             session_->decoder().num_parameters(), session_->total_steps(), session_->dtype(),
-             at::get_num_threads());
+    const int64_t trained = session_->trainer().adapter().num_parameters();
+    const int64_t backbone = session_->decoder().num_parameters();
+    log_info("trained parameters: {} of {} in all, {:.2f} % of the backbone's {}; {} steps; {}, {} threads",
+             trained, trains_all() ? backbone : backbone + trained,
+             100.0 * static_cast<double>(trained) / static_cast<double>(backbone), backbone,
+             session_->total_steps(), session_->dtype(), at::get_num_threads());
   }
 
   void restore(const Checkpoint& checkpoint) {
@@ -236,11 +246,28 @@ class Run {
     const Json curve = read_loss_curve(folder_.metrics_path(), kCurvePoints);
     if (!curve.at("loss").empty()) record_.results["final_loss"] = curve.at("loss").back().at("loss");
     record_.results["curve"] = curve;
-    folder_.write_adapter(adapter_config_, session_->trainer().adapter(), file_dtype(train().save_dtype),
+    const weights::DType dtype = file_dtype(train().save_dtype);
+    if (trains_all()) {
+      folder_.write_model(*model_, session_->trainer().adapter(), dtype, tokenizer_files(),
                           encoder_->chat_template(), record_);
+    } else {
+      folder_.write_adapter(adapter_config_, session_->trainer().adapter(), dtype, encoder_->chat_template(),
+                            record_);
+    }
     folder_.remove_prefix_cache();
-    log_info("the adapter is in {} ({} steps, {} tokens, {})", folder_.path().string(), state_.step,
-             state_.tokens, format_duration(state_.seconds));
+    log_info("the {} is in {} ({} steps, {} tokens, {})", trains_all() ? "model" : "adapter",
+             folder_.path().string(), state_.step, state_.tokens, format_duration(state_.seconds));
+  }
+
+  /// A GGUF file's tokenizer in Hugging Face's form; folders have their own.
+  std::optional<weights::TokenizerFiles> tokenizer_files() const {
+    if (model_->folder()) return std::nullopt;
+    log_info("{} is a GGUF file: config.json and the tokenizer are written anew from it", model_->name());
+    const auto tokenizer = text::Tokenizer::create(model_->tokenizer());
+    return weights::TokenizerFiles{.tokenizer_json = tokenizer->to_json(),
+                                   .bos_token = tokenizer->bos_token(),
+                                   .eos_token = tokenizer->eos_token(),
+                                   .adds_bos = tokenizer->bos_to_add().has_value()};
   }
 
   LoadedConfig loaded_;
@@ -272,6 +299,9 @@ void write_new_adapter(const NewAdapterRequest& request) {
   std::vector<std::string> assignments = {"kind=" + request.kind, "placement=" + request.placement};
   assignments.insert(assignments.end(), request.settings.begin(), request.settings.end());
   const AdapterSettings settings = parse_adapter_settings(assignments);
+  if (settings.kind == TrainedKind::kFull) {
+    fail(ErrorCode::kInvalidArgument, "kind full trains the model itself; there is no adapter to begin with");
+  }
   const auto model = weights::open_model(request.model);
   const weights::AdapterConfig config = make_adapter_config(settings, *model);
   const model::InitOptions init{.method = settings.init == WeightInit::kCopyBackbone

@@ -11,6 +11,7 @@
 
 #include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
+#include "calyrex/train/model_card.h"
 
 namespace calyrex::train {
 namespace {
@@ -19,10 +20,15 @@ namespace fs = std::filesystem;
 constexpr int kVersion = 1;
 constexpr const char* kRecordFile = "training.json";
 /// Everything a run writes, in the order of removal: what makes it an adapter folder first, the record last.
-constexpr std::array<const char*, 8> kOwnFiles = {"adapter_config.json", "adapter_model.safetensors",
-                                                  "chat_template.jinja", "README.md",
-                                                  "metrics.jsonl",       "prefix_cache",
-                                                  "checkpoints",         kRecordFile};
+constexpr std::array<const char*, 9> kOwnFiles = {"adapter_config.json",
+                                                  "adapter_model.safetensors",
+                                                  "calyrex.json",
+                                                  "chat_template.jinja",
+                                                  "README.md",
+                                                  "metrics.jsonl",
+                                                  "prefix_cache",
+                                                  "checkpoints",
+                                                  kRecordFile};
 
 Json files_to_json(const std::vector<DataFile>& files) {
   Json list = Json::array();
@@ -49,6 +55,13 @@ void add_file_differences(const std::vector<DataFile>& before, const std::vector
       differences.push_back(fmt::format("{}[{}]: the content of {} has changed", key, i, after[i].path));
     }
   }
+}
+
+/// Whether a run of kind full wrote into the folder, so that the model's files are its own.
+bool holds_trained_model(const fs::path& folder) {
+  if (!fs::exists(folder / kRecordFile)) return false;
+  const Json record = read_json_file(folder / kRecordFile);
+  return record.is_object() && record.value("/config/adapter/kind"_json_pointer, Json()) == "full";
 }
 
 }  // namespace
@@ -122,6 +135,9 @@ void RunFolder::write_record(const RunRecord& record) const {
 }
 
 void RunFolder::restart() const {
+  if (holds_trained_model(path_)) {
+    for (const std::string& name : weights::model_folder_files()) fs::remove(path_ / name);
+  }
   for (const char* name : kOwnFiles) {
     std::error_code error;
     fs::remove_all(path_ / name, error);
@@ -153,50 +169,21 @@ void RunFolder::write_adapter(const weights::AdapterConfig& config, const model:
     const model::AdapterTensors exported = model::export_tensors(adapter, dtype);
     weights::write_adapter(path_, config, exported.tensors,
                            {{"chat_template.jinja", chat_template},
-                            {"README.md", model_card(config, record, adapter.num_parameters())}});
+                            {"README.md", adapter_card(config, record, adapter.num_parameters())}});
     write_record(record);
   });
 }
 
-std::string model_card(const weights::AdapterConfig& config, const RunRecord& record,
-                       int64_t num_parameters) {
-  const bool cal = config.kind == weights::AdapterKind::kCal;
-  std::string data;
-  for (const DataFile& file : record.train_files) {
-    data += fmt::format("- `{}`: {} rows, SHA-256 `{}`\n", fs::path(file.path).filename().string(),
-                        file.num_rows, file.sha256);
-  }
-  const auto number = [&](const char* key) { return record.results.value(key, 0.0); };
-  return fmt::format(
-      "---\nlibrary_name: calyrex\nbase_model: {base}\ntags: [calyrex, {kind}]\n---\n\n"
-      "# {title}\n\n"
-      "{what} for `{base}`: {blocks} blocks, {parameters} trained parameters, after layers {placement} "
-      "(counted from 0). The "
-      "backbone's own weights\nare untouched.\n\n"
-      "## Use\n\n"
-      "    calyrex chat --model {base} --adapter .\n"
-      "    calyrex generate --model {base} --adapter .@0.5 --system \"Answer in French.\" --prompt "
-      "\"Hello\"\n\n"
-      "The number after `@` is the strength: 0 is the base model bit for bit, 1 is as trained. Chats are "
-      "rendered with\n"
-      "`chat_template.jinja`.\n\n"
-      "## Training\n\n"
-      "{steps:.0f} steps over {tokens:.0f} tokens, {labels:.0f} of them labels; last loss {loss:.4f}. "
-      "`training.json` holds every setting, the "
-      "seed and the loss curve.\n\n{data}\n"
-      "## Limits\n\n"
-      "This is not a security boundary. User text still passes the backbone's self-attention, so rules that "
-      "must hold need "
-      "checks outside\nthe model; a system prompt that states explicit defensive rules helps. What it learnt "
-      "is bounded by its "
-      "training data.\n",
-      fmt::arg("base", config.base_model_name_or_path), fmt::arg("kind", to_string(config.kind)),
-      fmt::arg("title", cal ? "System-prompt anchoring adapter" : "ParallelMLP adapter"),
-      fmt::arg("what", cal ? "CAL (cross-attention to the system prompt)" : "ParallelMLP"),
-      fmt::arg("blocks", config.placement.size()), fmt::arg("parameters", num_parameters),
-      fmt::arg("placement", fmt::join(config.placement, ", ")), fmt::arg("steps", number("steps")),
-      fmt::arg("tokens", number("tokens")), fmt::arg("labels", number("label_tokens")),
-      fmt::arg("loss", number("final_loss")), fmt::arg("data", data));
+void RunFolder::write_model(const weights::ModelSource& source, const model::Adapter& trained,
+                            weights::DType dtype, const std::optional<weights::TokenizerFiles>& tokenizer,
+                            const std::string& chat_template, const RunRecord& record) const {
+  with_context("saving the model", [&] {
+    const model::AdapterTensors exported = model::export_tensors(trained, dtype);
+    const std::string card = full_model_card(source.name(), record, trained.num_parameters());
+    weights::write_model_folder(path_, source, exported.tensors, tokenizer, chat_template,
+                                {{"README.md", card}});
+    write_record(record);
+  });
 }
 
 }  // namespace calyrex::train

@@ -12,6 +12,7 @@
 #include "calyrex/model/adapter.h"
 #include "calyrex/train/config.h"
 #include "calyrex/train/dataset.h"
+#include "calyrex/weights/model_folder.h"
 
 namespace calyrex::train {
 
@@ -61,6 +62,11 @@ class RunFolder {
   /// Drops temporary files of a process that was killed.
   void clean_up() const;
 
+  /// Writes a model that was trained itself as a Hugging Face folder; training.json, with status finished,
+  /// last.
+  void write_model(const weights::ModelSource& source, const model::Adapter& weights, weights::DType dtype,
+                   const std::optional<weights::TokenizerFiles>& tokenizer, const std::string& chat_template,
+                   const RunRecord& record) const;
   /// Writes the finished adapter; training.json, with status finished, last.
   void write_adapter(const weights::AdapterConfig& config, const model::Adapter& adapter,
                      weights::DType dtype, const std::string& chat_template, const RunRecord& record) const;
@@ -69,8 +75,5 @@ class RunFolder {
   std::filesystem::path path_;
   int descriptor_ = -1;
 };
-
-/// README.md of an adapter folder: what it is, how to use it, how it was trained, its limits.
-std::string model_card(const weights::AdapterConfig& config, const RunRecord& record, int64_t num_parameters);
 
 }  // namespace calyrex::train

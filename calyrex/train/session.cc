@@ -9,18 +9,42 @@
 #include "calyrex/base/error.h"
 #include "calyrex/base/log.h"
 #include "calyrex/model/device.h"
+#include "calyrex/model/full.h"
 #include "calyrex/train/signals.h"
 
 namespace calyrex::train {
 namespace {
+
+/// The configuration in the form of the settings.
+Json comparable(const weights::AdapterConfig& config) {
+  const std::string kind(to_string(config.kind));
+  Json json = {{"kind", kind}, {kind, weights::adapter_section_to_json(config)}};
+  if (config.kind != weights::AdapterKind::kLora) json["placement"] = config.placement;
+  return json;
+}
+
+TrainedKind trained_kind(weights::AdapterKind kind) {
+  switch (kind) {
+    case weights::AdapterKind::kLora:
+      return TrainedKind::kLora;
+    case weights::AdapterKind::kParallelMlp:
+      return TrainedKind::kParallelMlp;
+    case weights::AdapterKind::kFull:
+      return TrainedKind::kFull;
+    case weights::AdapterKind::kCal:
+      break;
+  }
+  return TrainedKind::kCal;
+}
 
 /// Keys that the user wrote and that say something else than the adapter to start from.
 void check_agrees(const LoadedConfig& loaded, const weights::ModelSource& model,
                   const weights::AdapterConfig& from) {
   AdapterSettings settings = loaded.config.adapter;
   settings.init = WeightInit::kNormal;
-  const Json wanted = weights::adapter_config_to_json(make_adapter_config(settings, model));
-  const Json found = weights::adapter_config_to_json(from);
+  if (!loaded.given.contains("adapter.kind")) settings.kind = trained_kind(from.kind);
+  const Json wanted = comparable(make_adapter_config(settings, model));
+  const Json found = comparable(from);
   for (const std::string& key : loaded.given) {
     std::string pointer = key;
     if (!key.starts_with("adapter.") || key.starts_with("adapter.span.")) continue;
@@ -74,7 +98,15 @@ StartingPoint find_starting_point(const LoadedConfig& loaded, const weights::Mod
       point.folder = weights::open_adapter(*settings.init_from, model, weights::BaseMismatch::kReject);
     });
     point.config = point.folder->config;
+    if (point.config.kind == weights::AdapterKind::kFull) {
+      fail(
+          ErrorCode::kInvalidArgument,
+          "adapter.init_from: {} is a checkpoint of kind full and no adapter; give its finished run as model",
+          *settings.init_from);
+    }
     check_agrees(loaded, model, point.config);
+    point.config.base = weights::base_identity(model);
+    point.config.lora.dropout = settings.lora.dropout;
     point.config.base_model_name_or_path = model.name();
     if (loaded.given.contains("adapter.span.part")) point.config.span.part = settings.span.part;
     if (loaded.given.contains("adapter.span.default_text"))
@@ -134,11 +166,18 @@ Session::Session(const LoadedConfig& loaded, std::shared_ptr<const weights::Mode
   StopSignals::check();
   const at::Device device = model::resolve_device("auto");
   const at::ScalarType dtype = model::resolve_dtype(precision_of(config.train.dtype), device);
-  decoder_ = model::Decoder::load(*model, dtype, device);
   std::shared_ptr<model::Adapter> adapter;
-  if (point.folder) {
-    adapter = model::load_adapter(*point.folder, model->config(), dtype, device, model::AdapterUse::kTrain);
+  if (point.config.kind == weights::AdapterKind::kFull) {
+    model::TrainableBackbone backbone = model::load_trainable_backbone(
+        point.config, *model, point.folder ? &*point.folder : nullptr, dtype, device);
+    decoder_ = std::move(backbone.decoder);
+    adapter = std::move(backbone.weights);
   } else {
+    decoder_ = model::Decoder::load(*model, dtype, device);
+  }
+  if (adapter == nullptr && point.folder) {
+    adapter = model::load_adapter(*point.folder, model->config(), dtype, device, model::AdapterUse::kTrain);
+  } else if (adapter == nullptr) {
     const model::InitOptions init{.method = config.adapter.init == WeightInit::kCopyBackbone
                                                 ? model::InitMethod::kCopyBackbone
                                                 : model::InitMethod::kNormal,
@@ -153,7 +192,11 @@ Session::Session(const LoadedConfig& loaded, std::shared_ptr<const weights::Mode
 void Session::open_prefix_cache(const TrainConfig& config, const weights::ModelSource& model) {
   const int64_t layer = prefix_cache_layer(trainer_->adapter());
   if (layer < 0) {
-    log_warning("train.prefix_cache_gib: there is no layer below the first block, so nothing is cached");
+    const weights::AdapterKind kind = trainer_->adapter().config().kind;
+    log_warning("train.prefix_cache_gib: {}, so nothing is cached",
+                trainer_->adapter().works_inside_layers()
+                    ? fmt::format("kind {} changes the network from the first layer on", to_string(kind))
+                    : "there is no layer below the first block");
     return;
   }
   prefix_cache_ = std::make_unique<PrefixCache>(PrefixCache::Options{

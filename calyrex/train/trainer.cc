@@ -89,7 +89,7 @@ int64_t default_micro_batch_tokens(const weights::ModelConfig& backbone) {
 
 int64_t prefix_cache_layer(const model::Adapter& adapter) {
   const int64_t first = adapter.first_layer();
-  return adapter.reads_layer_input(first) ? first - 1 : first;
+  return adapter.works_inside_layers() || adapter.reads_layer_input(first) ? first - 1 : first;
 }
 
 Trainer::Trainer(std::shared_ptr<const model::Decoder> decoder, std::shared_ptr<model::Adapter> adapter,
@@ -145,25 +145,27 @@ at::Tensor Trainer::micro_batch_loss(const RowPointers& rows, double factor) {
   const LabelRows labels = label_rows(rows, batch);
   const at::Tensor read = planned.narrow_to(labels.rows);
   const model::ForwardContext& context = planned.context();
-  const int64_t first = adapter_->first_layer();
-  at::Tensor hidden, layer_input;
+  const int64_t first = adapter_->first_layer(), num_layers = decoder_->config().num_layers;
+  // The embedding takes part in autograd where it is trained itself.
+  at::Tensor hidden = cache_ == nullptr ? decoder_->embed(batch.token_ids) : cached_states(rows, batch);
+  const int64_t next = cache_ == nullptr ? 0 : cache_->layer() + 1;
+  at::Tensor layer_input;
   {
     const at::NoGradGuard no_grad;
-    int64_t next = 0;
-    if (cache_ != nullptr) {
-      hidden = cached_states(rows, batch);
-      next = cache_->layer() + 1;
-    } else {
-      hidden = decoder_->embed(batch.token_ids);
-    }
-    if (next <= first) {
+    if (adapter_->works_inside_layers()) {
+      hidden = decoder_->run_layers(std::move(hidden), next, first, context);
+    } else if (next <= first) {
       hidden = decoder_->run_layers(std::move(hidden), next, first, context);
       if (adapter_->reads_layer_input(first)) layer_input = hidden.clone();
       hidden = decoder_->run_layer(std::move(hidden), first, context);
     }
   }
-  hidden = decoder_->run_slots(first, layer_input, std::move(hidden), context);
-  hidden = decoder_->run_layers(std::move(hidden), first + 1, decoder_->config().num_layers, context);
+  int64_t trained = first;
+  if (!adapter_->works_inside_layers()) {
+    hidden = decoder_->run_slots(first, layer_input, std::move(hidden), context);
+    ++trained;
+  }
+  hidden = decoder_->run_layers(std::move(hidden), trained, num_layers, context);
   const at::Tensor normed = decoder_->final_norm(model::gather_rows(hidden, read));
   return head_loss(*decoder_, normed, labels.targets, factor);
 }

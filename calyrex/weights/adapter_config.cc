@@ -19,6 +19,8 @@ constexpr std::array<std::string_view, 11> kTopKeys = {"format",       "version"
                                                        "placement",    "base",     "cal",
                                                        "parallel_mlp", "span",     "base_model_name_or_path",
                                                        "peft_type",    "chat_date"};
+constexpr std::array<std::string_view, 6> kCompanionKeys = {"format", "version", "kind",
+                                                            "base",   "span",    "chat_date"};
 constexpr std::array<std::string_view, 5> kBaseKeys = {"model_type", "hidden_size", "num_hidden_layers",
                                                        "vocab_size", "norms_sha256"};
 
@@ -62,12 +64,6 @@ void read_section(const Json& json, std::string_view key, std::string_view sourc
 void check_format(const Json& json, std::string_view source) {
   const auto format = json.find("format");
   if (format == json.end()) {
-    const Json type = json.value("peft_type", Json());
-    if (type.is_string()) {
-      fail(ErrorCode::kUnsupported,
-           "{}: a PEFT adapter of type {}; only adapters of format \"{}\" can be read", source,
-           printable(type.get<std::string>()), kFormat);
-    }
     fail(ErrorCode::kCorruptData, "{}: key \"format\" is missing; no adapter of this program", source);
   }
   if (*format != kFormat) {
@@ -85,7 +81,8 @@ AdapterKind read_kind(const Json& json, std::string_view source) {
   const Json kind = json.value("kind", Json());
   if (!kind.is_string()) fail(ErrorCode::kCorruptData, "{}: key \"kind\" is missing or not text", source);
   for (const auto& entry : enum_names(AdapterKind{})) {
-    if (entry.name == kind.get<std::string>()) return entry.value;
+    // LoRA has PEFT's format.
+    if (entry.name == kind.get<std::string>() && entry.value != AdapterKind::kLora) return entry.value;
   }
   fail(ErrorCode::kUnsupported, "{}: kind {} is unknown; cal and parallel_mlp can be read", source,
        printable(to_json_line(kind)));
@@ -150,6 +147,7 @@ void check_sizes(const AdapterConfig& config, std::string_view source) {
            to_string(config.kind), key, value, min, max);
     }
   };
+  if (config.kind == AdapterKind::kLora || config.kind == AdapterKind::kFull) return;
   const bool cal = config.kind == AdapterKind::kCal;
   const double eps = cal ? config.cal.rms_norm_eps : config.parallel_mlp.rms_norm_eps;
   if (eps != kAsBackbone && !(eps > 0 && eps < 1)) {
@@ -172,21 +170,55 @@ void check_sizes(const AdapterConfig& config, std::string_view source) {
   }
 }
 
+Json base_to_json(const BaseIdentity& base) {
+  Json json = write_fields(base);
+  if (!base.norms_sha256) json.erase("norms_sha256");
+  return json;
+}
+
+Json lora_companion_to_json(const AdapterConfig& config) {
+  Json json = {{"format", kFormat}, {"version", kVersion}, {"kind", to_string(config.kind)}};
+  json["base"] = base_to_json(config.base);
+  json["span"] = write_fields(config.span);
+  if (config.chat_date) json["chat_date"] = *config.chat_date;
+  return json;
+}
+
+/// Kinds that change the layers themselves: what they change is a list of the backbone's own parts.
+AdapterConfig resolve_inside_layers(AdapterConfig config, const ModelConfig& backbone) {
+  config.placement.clear();
+  if (config.kind == AdapterKind::kFull) {
+    config.full_tensors = expected_tensors(backbone);
+    for (int64_t layer = 0; layer < backbone.num_layers; ++layer) config.placement.push_back(layer);
+    return config;
+  }
+  config.lora_modules = lora_modules(config.lora, backbone);
+  for (const LoraModule& module : config.lora_modules) {
+    if (config.placement.empty() || config.placement.back() != module.layer)
+      config.placement.push_back(module.layer);
+  }
+  return config;
+}
+
 }  // namespace
 
 AdapterConfig parse_adapter_config(const Json& json, std::string_view source) {
   if (!json.is_object()) fail(ErrorCode::kCorruptData, "{}: not a JSON object", source);
+  AdapterConfig config;
+  if (is_peft_config(json)) {
+    config.kind = AdapterKind::kLora;
+    config.lora = parse_peft_config(json, source);
+    config.base_model_name_or_path = read_text(json, "base_model_name_or_path", source).value_or("");
+    return config;
+  }
   check_format(json, source);
   log_unknown_keys(json, source, kTopKeys);
-  AdapterConfig config;
   config.kind = read_kind(json, source);
   config.base = read_base(json, source);
   config.placement = read_placement(json, source, config.base.num_hidden_layers);
-  if (config.kind == AdapterKind::kCal) {
-    read_section(json, "cal", source, config.cal);
-  } else {
+  if (config.kind == AdapterKind::kCal) read_section(json, "cal", source, config.cal);
+  if (config.kind == AdapterKind::kParallelMlp)
     read_section(json, "parallel_mlp", source, config.parallel_mlp);
-  }
   read_section(json, "span", source, config.span);
   config.base_model_name_or_path = read_text(json, "base_model_name_or_path", source).value_or("");
   config.chat_date = read_text(json, "chat_date", source);
@@ -194,18 +226,57 @@ AdapterConfig parse_adapter_config(const Json& json, std::string_view source) {
   return config;
 }
 
+void read_lora_companion(const Json& json, std::string_view source, AdapterConfig& config) {
+  if (!json.is_object()) fail(ErrorCode::kCorruptData, "{}: not a JSON object", source);
+  check_format(json, source);
+  log_unknown_keys(json, source, kCompanionKeys);
+  config.base = read_base(json, source);
+  read_section(json, "span", source, config.span);
+  config.chat_date = read_text(json, "chat_date", source);
+}
+
+Json adapter_section_to_json(const AdapterConfig& config) {
+  switch (config.kind) {
+    case AdapterKind::kCal:
+      return write_fields(config.cal);
+    case AdapterKind::kParallelMlp:
+      return write_fields(config.parallel_mlp);
+    case AdapterKind::kFull:
+      return Json::object();
+    case AdapterKind::kLora:
+      break;
+  }
+  const Json peft = peft_config_to_json(config.lora, "");
+  return {{"rank", peft["r"]},
+          {"alpha", peft["lora_alpha"]},
+          {"dropout", peft["lora_dropout"]},
+          {"target_modules", peft["target_modules"]},
+          {"use_rslora", peft["use_rslora"]},
+          {"layers", config.lora.layers.empty() ? Json("all") : Json(config.lora.layers)},
+          {"rank_pattern", peft["rank_pattern"]},
+          {"alpha_pattern", peft["alpha_pattern"]}};
+}
+
+std::vector<std::pair<std::string, std::string>> adapter_config_files(const AdapterConfig& config) {
+  std::vector<std::pair<std::string, std::string>> files;
+  if (config.kind == AdapterKind::kLora) {
+    files.emplace_back("calyrex.json", to_json_text(lora_companion_to_json(config)));
+  }
+  files.emplace_back("adapter_config.json", to_json_text(adapter_config_to_json(config)));
+  return files;
+}
+
 Json adapter_config_to_json(const AdapterConfig& config) {
+  if (config.kind == AdapterKind::kLora)
+    return peft_config_to_json(config.lora, config.base_model_name_or_path);
   CALYREX_CHECK(is_resolved(config));
   Json json = {{"format", kFormat},
                {"version", kVersion},
                {"kind", to_string(config.kind)},
                {"placement", config.placement},
-               {"base", write_fields(config.base)}};
-  if (!config.base.norms_sha256) json["base"].erase("norms_sha256");
-  if (config.kind == AdapterKind::kCal) {
-    json["cal"] = write_fields(config.cal);
-  } else {
-    json["parallel_mlp"] = write_fields(config.parallel_mlp);
+               {"base", base_to_json(config.base)}};
+  if (config.kind != AdapterKind::kFull) {
+    json[std::string(to_string(config.kind))] = adapter_section_to_json(config);
   }
   json["span"] = write_fields(config.span);
   json["base_model_name_or_path"] = config.base_model_name_or_path;
@@ -215,6 +286,8 @@ Json adapter_config_to_json(const AdapterConfig& config) {
 }
 
 bool is_resolved(const AdapterConfig& config) {
+  if (config.kind == AdapterKind::kLora) return !config.lora_modules.empty();
+  if (config.kind == AdapterKind::kFull) return !config.full_tensors.empty();
   if (config.kind == AdapterKind::kParallelMlp) {
     return config.parallel_mlp.intermediate_size != kAsBackbone &&
            config.parallel_mlp.rms_norm_eps != kAsBackbone;
@@ -226,6 +299,9 @@ bool is_resolved(const AdapterConfig& config) {
 
 AdapterConfig resolve_adapter_config(AdapterConfig config, const ModelConfig& backbone,
                                      std::string_view source) {
+  if (config.kind == AdapterKind::kLora || config.kind == AdapterKind::kFull) {
+    return resolve_inside_layers(std::move(config), backbone);
+  }
   const auto fill = [](auto& value, auto from_backbone) {
     if (value == kAsBackbone) value = from_backbone;
   };
@@ -242,6 +318,8 @@ AdapterConfig resolve_adapter_config(AdapterConfig config, const ModelConfig& ba
 
 std::vector<ExpectedTensor> expected_adapter_tensors(const AdapterConfig& config) {
   CALYREX_CHECK(is_resolved(config));
+  if (config.kind == AdapterKind::kLora) return lora_tensors(config.lora_modules);
+  if (config.kind == AdapterKind::kFull) return config.full_tensors;
   const int64_t hidden = config.base.hidden_size;
   const bool has_attention = config.kind == AdapterKind::kCal;
   const int64_t inner = has_attention ? config.cal.intermediate_size : config.parallel_mlp.intermediate_size;
@@ -276,6 +354,16 @@ std::vector<ExpectedTensor> expected_adapter_tensors(const AdapterConfig& config
     }
   }
   return expected;
+}
+
+int64_t count_parameters(const AdapterConfig& config) {
+  int64_t total = 0;
+  for (const ExpectedTensor& tensor : expected_adapter_tensors(config)) {
+    int64_t values = 1;
+    for (const int64_t size : tensor.shape) values *= size;
+    total += values;
+  }
+  return total;
 }
 
 }  // namespace calyrex::weights

@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::string_view kConfigFile = "adapter_config.json";
 constexpr std::string_view kWeightsFile = "adapter_model.safetensors";
+constexpr std::string_view kPickledFile = "adapter_model.bin";
+constexpr std::string_view kCompanionFile = "calyrex.json";
 constexpr std::string_view kTemplateFile = "chat_template.jinja";
 constexpr size_t kMaxTemplateBytes = 256 << 10;
 
@@ -28,6 +30,15 @@ AdapterFolder read_adapter(const fs::path& path) {
   AdapterFolder folder;
   folder.path = path;
   folder.config = parse_adapter_config(read_json_file(path / kConfigFile), (path / kConfigFile).string());
+  if (!path_exists(path / kWeightsFile) && path_exists(path / kPickledFile)) {
+    fail(ErrorCode::kUnsupported, "{} holds {}, which can run code; save the adapter as safetensors",
+         path.string(), kPickledFile);
+  }
+  const bool lora = folder.config.kind == AdapterKind::kLora;
+  if (lora && path_exists(path / kCompanionFile)) {
+    read_lora_companion(read_json_file(path / kCompanionFile), (path / kCompanionFile).string(),
+                        folder.config);
+  }
   folder.weights = std::make_shared<SafetensorsFile>(SafetensorsFile::open(path / kWeightsFile));
   if (path_exists(path / kTemplateFile))
     folder.chat_template = read_file(path / kTemplateFile, kMaxTemplateBytes);
@@ -79,8 +90,11 @@ std::string content_hash(const AdapterFolder& folder) {
   AdapterConfig config = folder.config;
   config.base_model_name_or_path.clear();
   Sha256 hash;
-  hash.update(is_resolved(config) ? to_json_line(adapter_config_to_json(config))
-                                  : read_file(folder.path / kConfigFile, SIZE_MAX));
+  if (is_resolved(config)) {
+    for (const auto& [name, text] : adapter_config_files(config)) hash.update(text);
+  } else {
+    hash.update(read_file(folder.path / kConfigFile, SIZE_MAX));
+  }
   for (const TensorView& tensor : folder.weights->tensors()) {
     hash.update(fmt::format("\n{} {} {}\n", tensor.name, dtype_name(tensor.dtype), shape_text(tensor.shape)));
     hash.update(tensor.data);
@@ -105,6 +119,9 @@ BaseIdentity base_identity(const ModelSource& model) {
 AdapterFolder open_adapter(const fs::path& path) {
   AdapterFolder folder = read_adapter(path);
   if (is_resolved(folder.config)) check_weights(folder);
+  if (folder.config.kind == AdapterKind::kLora) {
+    folder.config.placement = check_lora_tensors(folder.weights->path().string(), folder.weights->tensors());
+  }
   folder.content_sha256 = content_hash(folder);
   return folder;
 }
@@ -129,8 +146,10 @@ void check_adapter_fits(const AdapterConfig& adapter, const ModelSource& model, 
     differences +=
         fmt::format("{}{} {} (the model has {})", differences.empty() ? "" : ", ", what, wanted, found);
   };
-  compare("hidden_size", base.hidden_size, config.hidden_size);
-  compare("num_hidden_layers", base.num_hidden_layers, config.num_layers);
+  if (base.hidden_size > 0) {
+    compare("hidden_size", base.hidden_size, config.hidden_size);
+    compare("num_hidden_layers", base.num_hidden_layers, config.num_layers);
+  }
   if (base.vocab_size > 0) compare("vocab_size", base.vocab_size, config.vocab_size);
   const std::string_view family = model_type(config.family);
   if (!base.model_type.empty() && !(is_llama_like(base.model_type) && is_llama_like(family))) {
@@ -168,7 +187,7 @@ void write_adapter(const fs::path& path, const AdapterConfig& config,
                   name);
     write_file_atomically(staging / name, text);
   }
-  write_file_atomically(staging / kConfigFile, to_json_text(adapter_config_to_json(config)));
+  for (const auto& [name, text] : adapter_config_files(config)) write_file_atomically(staging / name, text);
   folder.commit_files(kConfigFile);
 }
 

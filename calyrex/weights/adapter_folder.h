@@ -13,11 +13,13 @@
 #include "calyrex/base/fields.h"
 #include "calyrex/base/json.h"
 #include "calyrex/weights/model_source.h"
+#include "calyrex/weights/peft_folder.h"
 #include "calyrex/weights/safetensors.h"
 
 namespace calyrex::weights {
 
-enum class AdapterKind { kCal, kParallelMlp };
+/// kFull is no adapter but the trained backbone itself, as checkpoints of a full fine-tune hold it.
+enum class AdapterKind { kCal, kLora, kParallelMlp, kFull };
 enum class CalPosition { kNone, kRope };
 enum class SelfInclusion { kInclusive, kExclusive };
 enum class MlpScope { kAll, kAnchored };
@@ -26,8 +28,10 @@ enum class SpanPart { kContent, kMessage };
 enum class DefaultText { kIgnore, kAnchor };
 
 inline constexpr auto enum_names(AdapterKind) {
-  return std::to_array<EnumName<AdapterKind>>(
-      {{AdapterKind::kCal, "cal"}, {AdapterKind::kParallelMlp, "parallel_mlp"}});
+  return std::to_array<EnumName<AdapterKind>>({{AdapterKind::kCal, "cal"},
+                                               {AdapterKind::kLora, "lora"},
+                                               {AdapterKind::kParallelMlp, "parallel_mlp"},
+                                               {AdapterKind::kFull, "full"}});
 }
 inline constexpr auto enum_names(CalPosition) {
   return std::to_array<EnumName<CalPosition>>({{CalPosition::kNone, "none"}, {CalPosition::kRope, "rope"}});
@@ -135,13 +139,17 @@ struct BaseIdentity {
 /// What `adapter.base` says of a model, with its digest.
 BaseIdentity base_identity(const ModelSource& model);
 
-/// adapter_config.json, format "calyrex-adapter" version 1 (docs/adapter-files.md).
+/// adapter_config.json, format "calyrex-adapter" version 1 (docs/adapter-files.md); of a LoRA adapter PEFT's
+/// file and our calyrex.json beside it, which may be absent (`base.hidden_size` is 0 then).
 struct AdapterConfig {
   AdapterKind kind = AdapterKind::kCal;
-  std::vector<int64_t> placement;  // after these layers, 0-based, ascending
+  std::vector<int64_t> placement;  // after these layers, 0-based, ascending; LoRA and full: within them
   BaseIdentity base;
-  CalConfig cal;                   // kind kCal
-  ParallelMlpConfig parallel_mlp;  // kind kParallelMlp
+  CalConfig cal;                             // kind kCal
+  ParallelMlpConfig parallel_mlp;            // kind kParallelMlp
+  LoraConfig lora;                           // kind kLora
+  std::vector<LoraModule> lora_modules;      // kind kLora, filled in by resolve_adapter_config()
+  std::vector<ExpectedTensor> full_tensors;  // kind kFull, likewise
   SpanConfig span;
   std::string base_model_name_or_path;
   std::optional<std::string> chat_date;  // fixed date for strftime_now, "2026-11-29"
@@ -151,8 +159,14 @@ struct AdapterConfig {
 /// `placement` and the sizes in `base` are required. Unknown keys at the top and in `base` are left out
 /// (debug log), elsewhere they are kCorruptData, as other kinds, formats and versions are kUnsupported.
 AdapterConfig parse_adapter_config(const Json& json, std::string_view source);
-/// The whole configuration, which must be resolved.
+/// adapter_config.json: the whole configuration, which must be resolved; PEFT's for LoRA.
 Json adapter_config_to_json(const AdapterConfig& config);
+/// The section that is named like the kind, {} for full; for people and for comparing.
+Json adapter_section_to_json(const AdapterConfig& config);
+/// Name and text of the configuration's files: adapter_config.json, and for LoRA calyrex.json before it.
+std::vector<std::pair<std::string, std::string>> adapter_config_files(const AdapterConfig& config);
+/// Takes over calyrex.json, which says of a LoRA adapter what PEFT's file has no place for.
+void read_lora_companion(const Json& json, std::string_view source, AdapterConfig& config);
 
 /// Whether no size is left to the backbone.
 bool is_resolved(const AdapterConfig& config);
@@ -163,6 +177,7 @@ AdapterConfig resolve_adapter_config(
 
 /// Name and shape of every tensor of a resolved adapter, block by block ("blocks.25.attn.q_proj.weight").
 std::vector<ExpectedTensor> expected_adapter_tensors(const AdapterConfig& config);
+int64_t count_parameters(const AdapterConfig& config);
 
 /// An opened adapter. `content_sha256` covers configuration (but for base_model_name_or_path) and weights:
 /// equal content, equal hash.

@@ -24,6 +24,7 @@ class HfModel : public ModelSource {
   const std::vector<TensorView>& tensors() const override { return tensors_; }
   const TokenizerSource& tokenizer() const override { return tokenizer_; }
   const std::string& name() const override { return name_; }
+  std::optional<fs::path> folder() const override { return folder_; }
   std::string_view format() const override { return "safetensors"; }
 
   Json describe() const override {
@@ -37,6 +38,7 @@ class HfModel : public ModelSource {
   }
 
   std::string name_;
+  fs::path folder_;
   ModelConfig config_;
   std::vector<SafetensorsFile> files_;
   std::vector<TensorView> tensors_;
@@ -174,6 +176,7 @@ std::shared_ptr<const ModelSource> open_hf_folder(const fs::path& folder, const 
   const Json config = read_json_file(config_path);
   auto model = std::make_shared<HfModel>();
   model->name_ = name;
+  model->folder_ = folder;
   model->config_ = parse_hf_config(config, config_path.string());
   model->files_ = open_weights(folder);
   std::vector<TensorView> found;

@@ -50,6 +50,8 @@ class ModelSource {
   virtual const TokenizerSource& tokenizer() const = 0;
   /// The path or name the user gave.
   virtual const std::string& name() const = 0;
+  /// The Hugging Face folder that holds the model; none for GGUF.
+  virtual std::optional<std::filesystem::path> folder() const { return std::nullopt; }
   /// "safetensors" or "gguf".
   virtual std::string_view format() const = 0;
   /// General facts for `model info`: file sizes, quantisation types, metadata.

@@ -76,6 +76,19 @@ TEST(AdapterInfo, Table) {
       << text;
 }
 
+TEST(AdapterInfo, LoraThatPeftMade) {
+  const std::string adapter = "adapter info tests/golden/model/mistral.lora_late";
+  const Json alone = parse_json(output_of(adapter + " --json"), "output");
+  EXPECT_EQ(alone["kind"], "lora");
+  EXPECT_EQ(alone["placement"], Json::array({1, 2}));
+  EXPECT_EQ(alone["lora"]["rank"], 2);
+  EXPECT_EQ(alone["lora"]["layers"], Json::array({1, 2}));
+  const std::string text = output_of(adapter + " --model tests/golden/models/mistral");
+  EXPECT_NE(text.find("in layers [1,2]\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" trained, "), std::string::npos) << text;
+  EXPECT_NE(text.find("% of the backbone's"), std::string::npos) << text;
+}
+
 TEST(AdapterInfo, AnotherModelIsAnError) {
   try {
     output_of("adapter info tests/golden/model/llama.default --model tests/golden/models/qwen3");

@@ -91,6 +91,7 @@ class CountingTokenizer final : public Tokenizer {
   std::optional<TokenId> bos_to_add() const override { return inner_->bos_to_add(); }
   std::optional<std::string> bos_token() const override { return inner_->bos_token(); }
   std::optional<std::string> eos_token() const override { return inner_->eos_token(); }
+  std::string to_json() const override { return inner_->to_json(); }
 
   mutable size_t decoded = 0;
 

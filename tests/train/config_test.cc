@@ -94,7 +94,7 @@ TEST(TrainConfig, MistakesNamePlaceKeyAndRemedy) {
        "c.yaml:3:11: 'adapter.placement' must be a preset such as late8th, or a list of layer indices, found "
        "{}"},
       {"data: {train: [{path: a, weight: 0}]}\noutput: x\n",
-       "c.yaml:1:26: 'data.train[0].weight' must be above 0 and at most 1000, found 0"},
+       "c.yaml:1:26: 'data.train[0].weight' must be between 0.001 and 1000, found 0"},
       {"data: {train: []}\noutput: x\n",
        "c.yaml:1:8: 'data.train' must be a list of {path, weight} with at least one file, found []"},
       {"data: {train: [{path: a}]}\n",
@@ -120,12 +120,43 @@ TEST(TrainConfig, AnOverrideIsNamedAsThePlace) {
 }
 
 TEST(TrainConfig, WhatIsNotImplementedIsRefusedByName) {
-  for (const char* assignment : {"adapter.kind=lora", "adapter.kind=full", "train.objective=dpo",
-                                 "adapter.match_params={kind: cal}"}) {
+  for (const char* assignment : {"adapter.lora.dropout=0.1", "train.objective=dpo"}) {
     const Failure failure = failure_of(kMinimal, {assignment});
     const std::string key = std::string(assignment).substr(0, std::string(assignment).find('='));
     EXPECT_EQ(failure.code, ErrorCode::kUnsupported) << assignment;
     EXPECT_NE(failure.message.find("'" + key + "'"), std::string::npos) << failure.message;
+  }
+}
+
+TEST(TrainConfig, SettingsThatContradictTheKindAreNamed) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"adapter.kind=lora", "adapter.init=copy_backbone"}, "'adapter.init' must be normal for kind lora"},
+      {{"adapter.kind=full", "adapter.init_from=x"}, "'adapter.init_from' must be null for kind full"},
+      {{"adapter.kind=full", "adapter.match_params={kind: cal}"}, "'adapter.match_params' must be null"},
+      {{"adapter.kind=lora", "adapter.lora.rank=8", "adapter.match_params={kind: cal}"},
+       "'adapter.lora.rank' must be left out beside adapter.match_params"},
+      {{"adapter.cal.intermediate_size=8", "adapter.match_params={kind: cal}"},
+       "'adapter.cal.intermediate_size' must be left out"},
+      {{"adapter.match_params={kind: cal, lora: {rnk: 4}}"}, "did you mean 'rank'?"},
+      {{"adapter.kind=lora", "adapter.lora.target_modules=q_proj"},
+       "'adapter.lora.target_modules' must be all-linear"},
+      {{"adapter.kind=lora", "adapter.lora.alpha=0"}, "'adapter.lora.alpha' must be above 0"},
+  };
+  for (const auto& [overrides, message] : cases) {
+    const Failure failure = failure_of(kMinimal, overrides);
+    EXPECT_EQ(failure.code, ErrorCode::kInvalidArgument) << failure.message;
+    EXPECT_NE(failure.message.find(message), std::string::npos) << failure.message;
+  }
+}
+
+TEST(TrainConfig, AMisspeltTargetNamesTheNearest) {
+  const auto model = weights::open_model("tests/golden/models/llama");
+  try {
+    make_adapter_config(parse_adapter_settings({"kind=lora", "lora.target_modules=[q_porj]"}), *model);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(std::string(error.what()).find("did you mean 'q_proj'?"), std::string::npos) << error.what();
   }
 }
 

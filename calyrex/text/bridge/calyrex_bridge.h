@@ -90,6 +90,9 @@ CalyrexStatus calyrex_tokenizer_decode(const CalyrexTokenizer* tokenizer, const 
 /* JSON: {"vocab_size", "leading_id" (null = none), "added_tokens": [[id, content, special], ...]}. */
 CalyrexStatus calyrex_tokenizer_describe(const CalyrexTokenizer* tokenizer, CalyrexBytes* json,
                                          CalyrexBytes* error);
+/* The whole tokenizer as a tokenizer.json. */
+CalyrexStatus calyrex_tokenizer_to_json(const CalyrexTokenizer* tokenizer, CalyrexBytes* json,
+                                        CalyrexBytes* error);
 /* -1 when the vocabulary lacks the token. */
 int64_t calyrex_tokenizer_token_to_id(const CalyrexTokenizer* tokenizer, CalyrexView token);
 /* Empty for an id outside the vocabulary. */

@@ -252,6 +252,15 @@ pub unsafe extern "C" fn calyrex_tokenizer_describe(
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn calyrex_tokenizer_to_json(
+    tokenizer: *const LoadedTokenizer,
+    json: *mut Bytes,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, json, || Ok(Bytes::new(unsafe { &*tokenizer }.to_json()?.into_bytes())))
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn calyrex_tokenizer_token_to_id(tokenizer: *const LoadedTokenizer, token: View) -> i64 {
     catch_unwind(AssertUnwindSafe(|| unsafe {
         token.text().ok().and_then(|text| (*tokenizer).token_to_id(text)).map_or(-1, i64::from)

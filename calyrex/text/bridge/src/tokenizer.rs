@@ -145,6 +145,11 @@ impl LoadedTokenizer {
         self.tokenizer.id_to_token(id)
     }
 
+    /// As a tokenizer.json.
+    pub fn to_json(&self) -> Result<String, Failed> {
+        self.tokenizer.to_string(false).map_err(|error| Failed::new(Code::Internal, error.to_string()))
+    }
+
     /// Added tokens as (id, content, special).
     pub fn added_tokens(&self) -> Vec<(u32, String, bool)> {
         let mut tokens: Vec<_> = self
