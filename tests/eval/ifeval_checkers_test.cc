@@ -209,7 +209,7 @@ std::vector<Instruction> all_instructions() {
   return all;
 }
 
-TEST(IfevalGrade, TenMegabytesTakeSeconds) {
+TEST(IfevalGrade, LargeAnswersTakeLinearTime) {
   const std::vector<Instruction> instructions = all_instructions();
   const std::vector<std::string> units = {
       "[", "*", ". ", "\n", "a-b.", "\"'`", "<<", "a@", "p.", "\xf0\x9f\x8e\x89", "The U.S. is big. "};
