@@ -19,9 +19,20 @@ using testing::HasSubstr;
 
 const std::string kLlama = "--model tests/golden/models/llama --chat-template chatml --dtype float32 ";
 const std::string kAdapter = "tests/golden/model/llama.default";
-const std::string kTask = "run gsm8k --sample --shots 0 --max-new-tokens 8 ";
+const std::string kTask = "run gsm8k --shots 1 --max-new-tokens 8 ";
 
 ProgramResult eval(const std::string& arguments) { return run_program(CALYREX_PROGRAM, "eval " + arguments); }
+
+/// Questions short enough for the tiny models.
+std::string short_questions(const TemporaryFolder& folder) {
+  folder.write("train.jsonl", "{\"question\": \"1 + 1?\", \"answer\": \"#### 2\"}\n");
+  std::string rows;
+  for (const char* question : {"2 + 2?", "4 + 3?", "9 - 8?", "5 * 5?"}) {
+    rows += std::string("{\"question\": \"") + question + "\", \"answer\": \"#### 4\"}\n";
+  }
+  folder.write("test.jsonl", rows);
+  return "--data " + folder.path().string() + " ";
+}
 
 Json results_in(const fs::path& folder) { return Json::parse(read_text(folder / "results.json")); }
 
@@ -37,8 +48,9 @@ TEST(EvalModels, BaseAndAdaptersRunTogetherUnderDistinctNames) {
   const fs::path twin = folder.path() / "llama.default";
   fs::copy(kAdapter, twin);
   const fs::path output = folder.path() / "out";
-  const ProgramResult run = eval(kTask + kLlama + "--adapter " + kAdapter + " --adapter " + twin.string() +
-                                 " --adapter " + kAdapter + "@0 --output " + output.string());
+  const ProgramResult run =
+      eval(kTask + short_questions(folder) + kLlama + "--adapter " + kAdapter + " --adapter " +
+           twin.string() + " --adapter " + kAdapter + "@0 --output " + output.string());
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   const auto base = responses_in(output / "gsm8k/base");
   ASSERT_EQ(base.size(), 4u);
@@ -57,7 +69,8 @@ TEST(EvalModels, BaseAndAdaptersRunTogetherUnderDistinctNames) {
 TEST(EvalModels, ASingleAdapterIsAlsoCalledAdapter) {
   const TemporaryFolder folder;
   const fs::path output = folder.path() / "out";
-  const std::string command = kTask + kLlama + "--adapter " + kAdapter + " --output " + output.string();
+  const std::string command =
+      kTask + short_questions(folder) + kLlama + "--adapter " + kAdapter + " --output " + output.string();
   ASSERT_EQ(eval(command).exit_code, 0);
   EXPECT_EQ(responses_in(output / "gsm8k/adapter"), responses_in(output / "gsm8k/llama.default"));
   // Again: nothing is asked, the files are the same.
@@ -65,8 +78,8 @@ TEST(EvalModels, ASingleAdapterIsAlsoCalledAdapter) {
   ASSERT_EQ(eval(command).exit_code, 0);
   EXPECT_EQ(read_text(output / "gsm8k/base/results.json"), before);
   // Another length of answers is another configuration.
-  const ProgramResult other =
-      eval("run gsm8k --sample --shots 0 --max-new-tokens 9 " + kLlama + "--output " + output.string());
+  const ProgramResult other = eval("run gsm8k --shots 1 --max-new-tokens 9 " + short_questions(folder) +
+                                   kLlama + "--output " + output.string());
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_THAT(other.errors, HasSubstr("max_new_tokens: 8 there, 9 now"));
 }
