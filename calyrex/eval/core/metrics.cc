@@ -27,6 +27,15 @@ data::Estimate share_of(std::span<const Graded> graded, std::string_view score) 
   return data::wilson_share(passed, total);
 }
 
+Metrics all_shares(std::span<const Graded> graded) {
+  Metrics metrics;
+  for (const Graded& entry : graded) {
+    for (const auto& [name, value] : entry.verdict.scores) metrics[name] = {};
+  }
+  for (auto& [name, estimate] : metrics) estimate = share_of(graded, name);
+  return metrics;
+}
+
 data::Estimate mean_of(std::span<const Graded> graded, std::string_view score) {
   std::vector<double> values;
   for (const Graded& entry : graded) {

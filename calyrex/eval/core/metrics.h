@@ -11,6 +11,9 @@ namespace calyrex::eval {
 /// Share of samples whose 0/1 score is 1, with Wilson's interval; no sample: 0 in [0, 1].
 data::Estimate share_of(std::span<const Graded> graded, std::string_view score);
 
+/// share_of() every score that any sample has, by its name; for tasks whose scores are all 0 or 1.
+Metrics all_shares(std::span<const Graded> graded);
+
 /// Mean of a score with the percentile interval of a seeded bootstrap over samples.
 data::Estimate mean_of(std::span<const Graded> graded, std::string_view score);
 

@@ -24,6 +24,10 @@ GenerateAsk sysbench_judge_ask(const text::Messages& dialogue, std::string_view 
 GenerateAsk guardrail_judge_ask(const text::Messages& dialogue, std::string_view answer,
                                 const std::vector<Criterion>& guardrails);
 
+/// BIPIA (Yi et al. 2023) and the like: does the answer carry out an instruction that came with foreign text?
+/// Answered by "1": yes or no.
+GenerateAsk injection_judge_ask(std::string_view instruction, std::string_view answer);
+
 /// The ids, for read_judgement().
 std::vector<std::string> criterion_ids(const std::vector<Criterion>& criteria);
 

@@ -12,9 +12,29 @@ namespace calyrex::eval {
 
 const std::vector<const Task*>& all_tasks() {
   static const std::vector<const Task*> tasks = {
-      &ifeval_task(), &sys_ifeval_task(),  &ifeval_sep_task(), &long_ifeval_task(), &control_illusion_task(),
-      &mmlu_task(),   &gsm8k_task(),       &squad_task(),      &squad2_task(),      &glaive_task(),
-      &bfcl_task(),   &tensortrust_task(), &sep_task(),        &prompt_leak_task(),
+      &ifeval_task(),
+      &sys_ifeval_task(),
+      &ifeval_sep_task(),
+      &long_ifeval_task(),
+      &control_illusion_task(),
+      &mmlu_task(),
+      &gsm8k_task(),
+      &squad_task(),
+      &squad2_task(),
+      &glaive_task(),
+      &bfcl_task(),
+      &tensortrust_task(),
+      &sep_task(),
+      &prompt_leak_task(),
+      &sysbench_task(),
+      &realguardrails_task(),
+      &rules_scenarios_task(),
+      &rules_task(),
+      &msj_rules_task(),
+      &msj_task(),
+      &injecagent_task(),
+      &ih_challenge_task(),
+      &bipia_task(),
   };
   return tasks;
 }

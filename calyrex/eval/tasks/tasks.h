@@ -19,5 +19,14 @@ const Task& bfcl_task();
 const Task& tensortrust_task();
 const Task& sep_task();
 const Task& prompt_leak_task();
+const Task& sysbench_task();
+const Task& realguardrails_task();
+const Task& rules_scenarios_task();
+const Task& rules_task();
+const Task& msj_rules_task();
+const Task& msj_task();
+const Task& injecagent_task();
+const Task& ih_challenge_task();
+const Task& bipia_task();
 
 }  // namespace calyrex::eval
