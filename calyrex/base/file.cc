@@ -230,7 +230,9 @@ void AtomicDirectory::commit_files(std::string_view mark) {
 
 LineWriter::LineWriter(fs::path path, Mode mode) : path_(std::move(path)) {
   const int how = mode == Mode::kAppend ? O_APPEND : O_TRUNC;
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
+  // Opened anew, a file behind standard output would lose what stands in it already.
+  descriptor_ = path_ == "/dev/stdout" ? ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
+                                       : ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
   if (descriptor_ < 0) fail_io("open for writing", path_);
 }
 

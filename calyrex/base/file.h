@@ -85,6 +85,7 @@ class AtomicDirectory {
 };
 
 /// Appends whole lines to a log (metrics.jsonl, samples.jsonl). Each line reaches the file in one write.
+/// /dev/stdout goes on behind what is there in either mode.
 class LineWriter {
  public:
   enum class Mode { kTruncate, kAppend };

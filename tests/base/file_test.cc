@@ -1,9 +1,11 @@
 #include "calyrex/base/file.h"
 
 #include <csignal>
+#include <cstdio>
 #include <fstream>
 #include <thread>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -159,6 +161,21 @@ TEST_F(File, LineWriterAppendsOrStartsAnew) {
   EXPECT_EQ(read_file(path, 100), "one\ntwo\n");
   LineWriter(path, LineWriter::Mode::kTruncate).write_line("three");
   EXPECT_EQ(read_file(path, 100), "three\n");
+}
+
+TEST_F(File, LineWriterGoesOnInStandardOutput) {
+  const fs::path path = folder_ / "redirected";
+  std::fflush(stdout);
+  const int before = ::dup(STDOUT_FILENO);
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT, 0644);
+  ::dup2(file, STDOUT_FILENO);
+  ::close(file);
+  const bool written = ::write(STDOUT_FILENO, "one\n", 4) == 4;
+  LineWriter("/dev/stdout", LineWriter::Mode::kTruncate).write_line("two");
+  ::dup2(before, STDOUT_FILENO);
+  ::close(before);
+  EXPECT_TRUE(written);
+  EXPECT_EQ(read_file(path, 100), "one\ntwo\n");
 }
 
 TEST_F(File, AnEmptyFileMapsToNothing) {
