@@ -21,7 +21,7 @@ namespace calyrex::cli {
 namespace {
 
 struct RenderOptions {
-  std::string model;
+  std::string model = "default";
   std::string messages;
   std::string tools;
   std::string adapter;
@@ -108,7 +108,8 @@ void add_render_command(CLI::App& app, Run& run) {
   const auto options = std::make_shared<RenderOptions>();
   CLI::App* command =
       app.add_subcommand("render", "Show what a chat becomes: text, token ids, system span, labels");
-  command->add_option("--model", options->model, "Folder, .gguf, org/name or default")->required();
+  command->add_option("--model", options->model, "Folder, .gguf file, org/name, or default")
+      ->capture_default_str();
   command
       ->add_option("--messages", options->messages,
                    "JSON file: a list of messages, or {messages, tools}; - = stdin")

@@ -134,6 +134,7 @@ TEST(Program, AHyphenIsStandardInput) {
   const std::pair<const char*, const char*> cases[] = {
       {"score --model no/such/model/here --input - --output x.jsonl", "/dev/stdin:1: expected a JSON object"},
       {"render --model no/such/model/here --messages -", "-: messages[0]: not an object"},
+      {"render --messages -", "-: messages[0]: not an object"},  // --model has a default
       {"generate --model no/such/model/here --messages -", "-: messages[0]: not an object"},
   };
   for (const auto& [arguments, expected] : cases) {
