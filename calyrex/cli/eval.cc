@@ -106,6 +106,7 @@ void add_eval_command(CLI::App& app, Run& run) {
   add_list(*eval, run);
   add_info(*eval, run);
   add_eval_compare_command(*eval, run);
+  add_eval_judge_command(*eval, run);
 }
 
 }  // namespace calyrex::cli

@@ -7,5 +7,6 @@ namespace calyrex::cli {
 
 void add_eval_run_command(CLI::App& eval, Run& run);
 void add_eval_compare_command(CLI::App& eval, Run& run);
+void add_eval_judge_command(CLI::App& eval, Run& run);
 
 }  // namespace calyrex::cli
