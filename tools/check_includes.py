@@ -121,6 +121,17 @@ def source_files(root, folder):
             yield path
 
 
+def header_readers(root, folder, users_of):
+    """Header -> the folder's targets with a source that includes it."""
+    readers = {}
+    for source, users in users_of.items():
+        path = root / folder / source
+        if path.exists():
+            for _, header in INCLUDE.findall(path.read_text(errors="replace")):
+                readers.setdefault(header, []).extend(users)
+    return readers
+
+
 def check_folder(root, folder, targets, libraries):
     """Faults of the files of one folder with a CMakeLists.txt."""
     users_of = {}
@@ -128,13 +139,14 @@ def check_folder(root, folder, targets, libraries):
         for source in target.sources:
             users_of.setdefault(source, []).append(target)
     own_folder = folder.parts[1] if folder.parts[0] == "calyrex" else ""
+    readers = header_readers(root, folder, users_of)
     for path in source_files(root, folder):
         users = users_of.get(path.relative_to(root / folder).as_posix())
         if users is None and path.suffix == ".cc":
             yield f"{path.relative_to(root)}: not among the SOURCES of any target"
             continue
-        # A header may be read by every target of its folder, so it may use only what all of them may use.
-        users = users or targets
+        # A header may use only what every target that reads it may use; one that no source here names, what all may.
+        users = users or readers.get(path.relative_to(root).as_posix()) or targets
         allowed = set.intersection(*(visible_folders(user, libraries) for user in users))
         yield from check_file(path, root, own_folder, allowed, all(user.torch for user in users))
 

@@ -63,6 +63,14 @@ class CheckIncludesTest(unittest.TestCase):
             self.assert_fault({"calyrex/weights/tensor.h": f"#include <{header}>\n"},
                               f"calyrex/weights/tensor.h:1: torch header {header} in a torch-free target")
 
+    def test_a_header_has_the_rights_of_those_who_read_it(self):
+        two = {"calyrex/model/CMakeLists.txt": "calyrex_library(model TORCH SOURCES cal.cc DEPS weights)\n"
+                                               "calyrex_library(plan SOURCES plan.cc DEPS base)\n",
+               "calyrex/model/plan.cc": ""}
+        self.assertEqual(run(two), (0, ""))
+        self.assert_fault(two | {"calyrex/model/plan.cc": '#include "calyrex/model/cal.h"\n'},
+                          "calyrex/model/cal.h:1: torch header ATen/ATen.h in a torch-free target")
+
     def test_torch_free_folder_that_depends_on_torch(self):
         self.assert_fault(
             {"calyrex/eval/CMakeLists.txt": "calyrex_library(eval SOURCES DEPS model)"},
