@@ -3,7 +3,8 @@
     calyrex score --model M --adapter DIR --dtype float32 --input rows.jsonl --output f32.jsonl
     python check_lora_in_peft.py --model M --adapter DIR f32.jsonl
 
-M is a Hugging Face folder or a GGUF of architecture llama. Prints the largest difference; exit code 1 above --max.
+M is a Hugging Face folder or a GGUF of architecture llama. Prints the largest difference; exit code 1 above
+--max.
 """
 
 import argparse

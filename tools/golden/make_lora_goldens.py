@@ -1,10 +1,10 @@
-"""Writes tests/golden/model/MODEL.lora_*: LoRA adapters that PEFT made and saved, and what PEFT computes with them.
+"""Writes tests/golden/model/MODEL.lora_*: LoRA adapters that PEFT made and saved, and what it computes with them.
 
     python make_lora_goldens.py MODELS OUTPUT
 
-The folders have the layout of make_model_goldens.py, so the same tests read both. A strength s multiplies PEFT's own
-scaling. PEFT trains each adapter for a few steps before it is saved; `lora_B` starts from small random values, as
-zeros would leave `lora_A` without a gradient.
+The folders have the layout of make_model_goldens.py, so the same tests read both. A strength s multiplies PEFT's
+own scaling. PEFT trains each adapter for a few steps before it is saved; `lora_B` starts from small random
+values, as zeros would leave `lora_A` without a gradient.
 """
 
 import json
