@@ -16,7 +16,6 @@
 namespace calyrex::infer {
 namespace {
 
-using kernels::IndexRange;
 using kernels::QuantMatrix;
 using kernels::QuantRows;
 using kernels::RowPrecision;
@@ -36,11 +35,17 @@ kernels::PagedLayout layout_of(const PagedCache& cache) {
   return {cache.shape().num_kv_heads, cache.shape().page_size, cache.shape().head_dim};
 }
 
-/// Every thread computes its share of the columns of out = x w^T.
-void product(kernels::TeamMember& team, const QuantMatrix& w, const QuantRows& x, int64_t count, float* out) {
-  const IndexRange range = team.share(w.groups());
-  kernels::quant_matmul({.w = &w, .x = &x, .row_end = count, .out = out, .out_stride = w.rows()}, range.begin,
-                        range.end);
+/// out[r, :] = x[row_begin + r] w^T.
+void product(kernels::TeamMember& team, const QuantMatrix& w, const QuantRows& x, int64_t row_begin,
+             int64_t count, float* out) {
+  if (count == 0) return;
+  const kernels::QuantMatmulArgs args{.w = &w,
+                                      .x = &x,
+                                      .row_begin = row_begin,
+                                      .row_end = row_begin + count,
+                                      .out = out,
+                                      .out_stride = w.rows()};
+  team.phase(w.groups(), [&](int64_t begin, int64_t end) { kernels::quant_matmul(args, begin, end); });
 }
 
 /// Writes one row of keys and one of values where it belongs.
@@ -131,9 +136,9 @@ void QuantRunner::pass(Team& team, const QuantBatch& batch) {
       return group.adapter->reads_layer_input() && group.adapter->blocks.contains(layer);
     });
     if (input_is_read) {
-      const IndexRange range = team.share(batch.size() * hidden_size());
-      std::copy(hidden_.begin() + range.begin, hidden_.begin() + range.end,
-                layer_input_.begin() + range.begin);
+      team.phase(batch.size() * hidden_size(), [&](int64_t begin, int64_t end) {
+        std::copy(hidden_.begin() + begin, hidden_.begin() + end, layer_input_.begin() + begin);
+      });
     }
     self_attention(team, batch, layer);
     add_mlp(team, network_.layers()[static_cast<size_t>(layer)].mlp, hidden_.data(), all_rows_, 1.0f,
@@ -145,56 +150,54 @@ void QuantRunner::pass(Team& team, const QuantBatch& batch) {
 
 void QuantRunner::start(Team& team, const QuantBatch& batch) {
   const std::vector<float>& frequencies = network_.inverse_frequencies();
-  const auto half = static_cast<int64_t>(frequencies.size());
-  const IndexRange range = team.share(batch.size());
-  for (int64_t row = range.begin; row < range.end; ++row) {
-    const auto at = static_cast<size_t>(row);
-    network_.embed(batch.token_ids[at], std::span(hidden_).subspan(at * static_cast<size_t>(hidden_size()),
-                                                                   static_cast<size_t>(hidden_size())));
-    for (int64_t n = 0; n < half; ++n) {
-      const float angle = static_cast<float>(batch.positions[at]) * frequencies[static_cast<size_t>(n)];
-      cos_[static_cast<size_t>(row * half + n)] = std::cos(angle);
-      sin_[static_cast<size_t>(row * half + n)] = std::sin(angle);
+  const size_t half = frequencies.size();
+  const auto width = static_cast<size_t>(hidden_size());
+  team.phase(batch.size(), [&](int64_t begin, int64_t end) {
+    for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
+      network_.embed(batch.token_ids[row], std::span(hidden_).subspan(row * width, width));
+      for (size_t n = 0; n < half; ++n) {
+        const float angle = static_cast<float>(batch.positions[row]) * frequencies[n];
+        cos_[row * half + n] = std::cos(angle);
+        sin_[row * half + n] = std::sin(angle);
+      }
     }
-  }
-  team.barrier();
+  });
 }
 
-void QuantRunner::norm_share(Team& team, const float* input, const RowSet& rows,
-                             const std::vector<float>& weight, float eps, QuantRows& out) {
-  thread_local std::vector<float> normed;
-  grow(normed, hidden_size());
-  const IndexRange range = team.share(rows.size());
-  for (int64_t n = range.begin; n < range.end; ++n) {
-    kernels::rms_norm(input + rows.rows[static_cast<size_t>(n)] * hidden_size(), weight.data(), eps,
-                      /*rows=*/1, hidden_size(), normed.data());
-    kernels::quantize_rows(normed.data(), hidden_size(), n, n + 1, out);
-  }
+void QuantRunner::norm(Team& team, const float* input, const RowSet& rows, const std::vector<float>& weight,
+                       float eps, QuantRows& out) {
+  team.phase(rows.size(), [&](int64_t begin, int64_t end) {
+    thread_local std::vector<float> normed;
+    grow(normed, hidden_size());
+    for (int64_t n = begin; n < end; ++n) {
+      kernels::rms_norm(input + rows.rows[static_cast<size_t>(n)] * hidden_size(), weight.data(), eps,
+                        /*rows=*/1, hidden_size(), normed.data());
+      kernels::quantize_rows(normed.data(), hidden_size(), n, n + 1, out);
+    }
+  });
 }
 
 void QuantRunner::add_product(Team& team, const QuantMatrix& w, const QuantRows& x, int64_t count,
                               const RowSet& rows, int64_t first, float factor) {
   if (rows.contiguous()) {
-    const IndexRange range = team.share(w.groups());
-    kernels::quant_matmul({.w = &w,
-                           .x = &x,
-                           .row_end = count,
-                           .out = hidden_.data() + rows.rows[static_cast<size_t>(first)] * hidden_size(),
-                           .out_stride = hidden_size(),
-                           .add = true,
-                           .factor = factor},
-                          range.begin, range.end);
-    team.barrier();
+    const kernels::QuantMatmulArgs args{
+        .w = &w,
+        .x = &x,
+        .row_end = count,
+        .out = hidden_.data() + rows.rows[static_cast<size_t>(first)] * hidden_size(),
+        .out_stride = hidden_size(),
+        .add = true,
+        .factor = factor};
+    team.phase(w.groups(), [&](int64_t begin, int64_t end) { kernels::quant_matmul(args, begin, end); });
     return;
   }
-  product(team, w, x, count, delta_.data());
-  team.barrier();
-  const IndexRange range = team.share(count);
-  for (int64_t n = range.begin; n < range.end; ++n) {
-    kernels::add_scaled(hidden_.data() + rows.rows[static_cast<size_t>(first + n)] * hidden_size(),
-                        delta_.data() + n * hidden_size(), factor, hidden_size());
-  }
-  team.barrier();
+  product(team, w, x, 0, count, delta_.data());
+  team.phase(count, [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      kernels::add_scaled(hidden_.data() + rows.rows[static_cast<size_t>(first + n)] * hidden_size(),
+                          delta_.data() + n * hidden_size(), factor, hidden_size());
+    }
+  });
 }
 
 void QuantRunner::attend(Team& team, Stage& stage, const PagedCache& cache, int64_t layer) {
@@ -204,75 +207,62 @@ void QuantRunner::attend(Team& team, Stage& stage, const PagedCache& cache, int6
   const auto& [k_pages, v_pages] = cache.pages(layer);
   args.k_pages = page_values(k_pages);
   args.v_pages = page_values(v_pages);
-  // One by one in turn: neighbouring tasks are of like length.
-  for (int64_t n = team.index(); n < stage.tasks.num_tasks(); n += team.size()) stage.tasks.attend(args, n);
-  team.barrier();
-  const IndexRange range = team.share(args.batch);
-  for (int64_t row = range.begin; row < range.end; ++row) stage.tasks.merge(args, row);
-  kernels::quantize_rows(attended_.data() + range.begin * stage.attended.columns(), stage.attended.columns(),
-                         range.begin, range.end, stage.attended);
-  team.barrier();
+  team.phase(stage.tasks.num_tasks(), [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) stage.tasks.attend(args, n);
+  });
+  const int64_t width = stage.attended.columns();
+  team.phase(args.batch, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) stage.tasks.merge(args, row);
+    kernels::quantize_rows(attended_.data() + begin * width, width, begin, end, stage.attended);
+  });
 }
 
 void QuantRunner::self_attention(Team& team, const QuantBatch& batch, int64_t layer) {
   const weights::ModelConfig& config = network_.config();
   const QuantLayer& weights = network_.layers()[static_cast<size_t>(layer)];
   const auto eps = static_cast<float>(config.rms_norm_eps);
-  norm_share(team, hidden_.data(), all_rows_, weights.norm, eps, backbone_.attention_input);
-  team.barrier();
-  product(team, weights.qkv, backbone_.attention_input, batch.size(), packed_.data());
-  team.barrier();
-
-  const IndexRange range = team.share(batch.size());
+  norm(team, hidden_.data(), all_rows_, weights.norm, eps, backbone_.attention_input);
+  product(team, weights.qkv, backbone_.attention_input, 0, batch.size(), packed_.data());
   const int64_t half = config.head_dim / 2;
   const int64_t query_width = config.num_heads * config.head_dim;
   const int64_t key_width = config.num_kv_heads * config.head_dim;
-  for (int64_t row = range.begin; row < range.end; ++row) {
-    kernels::qkv_rope(kernels::QkvRopeArgs<float, float>{
-        .transform = {.heads = {config.num_heads, config.num_kv_heads, config.head_dim},
-                      .bias = pointer_or_null(weights.qkv_bias),
-                      .q_norm = pointer_or_null(weights.q_norm),
-                      .k_norm = pointer_or_null(weights.k_norm),
-                      .norm_eps = eps,
-                      .cos = cos_.data() + row * half,
-                      .sin = sin_.data() + row * half},
-        .rows = 1,
-        .qkv = packed_.data() + row * weights.qkv.rows(),
-        .q = q_.data() + row * query_width,
-        .k = k_.data() + row * key_width,
-        .v = v_.data() + row * key_width});
-    store_row(cache_, layer, k_.data() + row * key_width, v_.data() + row * key_width,
-              batch.slots[static_cast<size_t>(row)]);
-  }
-  team.barrier();
+  team.phase(batch.size(), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      kernels::qkv_rope(kernels::QkvRopeArgs<float, float>{
+          .transform = {.heads = {config.num_heads, config.num_kv_heads, config.head_dim},
+                        .bias = pointer_or_null(weights.qkv_bias),
+                        .q_norm = pointer_or_null(weights.q_norm),
+                        .k_norm = pointer_or_null(weights.k_norm),
+                        .norm_eps = eps,
+                        .cos = cos_.data() + row * half,
+                        .sin = sin_.data() + row * half},
+          .rows = 1,
+          .qkv = packed_.data() + row * weights.qkv.rows(),
+          .q = q_.data() + row * query_width,
+          .k = k_.data() + row * key_width,
+          .v = v_.data() + row * key_width});
+      store_row(cache_, layer, k_.data() + row * key_width, v_.data() + row * key_width,
+                batch.slots[static_cast<size_t>(row)]);
+    }
+  });
   attend(team, backbone_, cache_, layer);
   add_product(team, weights.o, backbone_.attended, batch.size(), all_rows_, 0, 1.0f);
 }
 
 void QuantRunner::add_mlp(Team& team, const QuantMlp& mlp, const float* input, const RowSet& rows,
                           float factor, Stage& stage) {
-  norm_share(team, input, rows, mlp.norm, mlp.norm_eps, stage.mlp_input);
-  team.barrier();
+  norm(team, input, rows, mlp.norm, mlp.norm_eps, stage.mlp_input);
   const int64_t width = mlp.down.columns();
   for (int64_t first = 0; first < rows.size(); first += kMlpRows) {
     const int64_t count = std::min(kMlpRows, rows.size() - first);
-    const IndexRange columns = team.share(mlp.gate_up.groups());
-    kernels::quant_matmul({.w = &mlp.gate_up,
-                           .x = &stage.mlp_input,
-                           .row_begin = first,
-                           .row_end = first + count,
-                           .out = gate_up_.data(),
-                           .out_stride = 2 * width},
-                          columns.begin, columns.end);
-    team.barrier();
-    const IndexRange range = team.share(count);
-    for (int64_t n = range.begin; n < range.end; ++n) {
-      float* row = gate_up_.data() + n * 2 * width;
-      kernels::swiglu(row, /*rows=*/1, width, row);
-    }
-    kernels::quantize_rows(gate_up_.data() + range.begin * 2 * width, 2 * width, range.begin, range.end,
-                           stage.activated);
-    team.barrier();
+    product(team, mlp.gate_up, stage.mlp_input, first, count, gate_up_.data());
+    team.phase(count, [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        float* row = gate_up_.data() + n * 2 * width;
+        kernels::swiglu(row, /*rows=*/1, width, row);
+      }
+      kernels::quantize_rows(gate_up_.data() + begin * 2 * width, 2 * width, begin, end, stage.activated);
+    });
     add_product(team, mlp.down, stage.activated, count, rows, first, factor);
   }
 }
@@ -285,12 +275,10 @@ void QuantRunner::cross_attention(Team& team, const QuantGroup& group, const Qua
   const int64_t query_width = config.num_heads * config.head_dim;
   const int64_t key_width = config.num_kv_heads * config.head_dim;
   float* packed_keys = packed_.data() + group.query_rows.size() * query_width;
-  norm_share(team, hidden_.data(), group.key_rows, block.attn_norm, eps, stage.key_input);
-  norm_share(team, hidden_.data(), group.query_rows, block.attn_norm, eps, stage.attention_input);
-  team.barrier();
-  product(team, block.q, stage.attention_input, group.query_rows.size(), packed_.data());
-  product(team, block.kv, stage.key_input, group.key_rows.size(), packed_keys);
-  team.barrier();
+  norm(team, hidden_.data(), group.key_rows, block.attn_norm, eps, stage.key_input);
+  norm(team, hidden_.data(), group.query_rows, block.attn_norm, eps, stage.attention_input);
+  product(team, block.q, stage.attention_input, 0, group.query_rows.size(), packed_.data());
+  product(team, block.kv, stage.key_input, 0, group.key_rows.size(), packed_keys);
 
   // Rows keep the rotation of their place in the sequence.
   const int64_t half = config.head_dim / 2;
@@ -300,33 +288,34 @@ void QuantRunner::cross_attention(Team& team, const QuantGroup& group, const Qua
                                  .cos = rotate ? cos_.data() + row * half : nullptr,
                                  .sin = rotate ? sin_.data() + row * half : nullptr};
   };
-  const IndexRange queries = team.share(group.query_rows.size());
-  for (int64_t n = queries.begin; n < queries.end; ++n) {
-    kernels::QkvRopeArgs<float, float> args{
-        .transform = transform(group.query_rows.rows[static_cast<size_t>(n)]),
-        .rows = 1,
-        .qkv = packed_.data() + n * query_width,
-        .q = q_.data() + n * query_width};
-    args.transform.heads = {config.num_heads, 0, config.head_dim};
-    args.transform.bias = pointer_or_null(block.q_bias);
-    args.transform.q_norm = pointer_or_null(block.q_norm);
-    kernels::qkv_rope(args);
-  }
-  const IndexRange keys = team.share(group.key_rows.size());
-  for (int64_t n = keys.begin; n < keys.end; ++n) {
-    const auto at = static_cast<size_t>(n);
-    kernels::QkvRopeArgs<float, float> args{.transform = transform(group.key_rows.rows[at]),
-                                            .rows = 1,
-                                            .qkv = packed_keys + n * 2 * key_width,
-                                            .k = k_.data() + n * key_width,
-                                            .v = v_.data() + n * key_width};
-    args.transform.heads = {0, config.num_kv_heads, config.head_dim};
-    args.transform.bias = pointer_or_null(block.kv_bias);
-    args.transform.k_norm = pointer_or_null(block.k_norm);
-    kernels::qkv_rope(args);
-    store_row(cache, layer, args.k, args.v, group.key_slots[at]);
-  }
-  team.barrier();
+  team.phase(group.query_rows.size(), [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      kernels::QkvRopeArgs<float, float> args{
+          .transform = transform(group.query_rows.rows[static_cast<size_t>(n)]),
+          .rows = 1,
+          .qkv = packed_.data() + n * query_width,
+          .q = q_.data() + n * query_width};
+      args.transform.heads = {config.num_heads, 0, config.head_dim};
+      args.transform.bias = pointer_or_null(block.q_bias);
+      args.transform.q_norm = pointer_or_null(block.q_norm);
+      kernels::qkv_rope(args);
+    }
+  });
+  team.phase(group.key_rows.size(), [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      const auto at = static_cast<size_t>(n);
+      kernels::QkvRopeArgs<float, float> args{.transform = transform(group.key_rows.rows[at]),
+                                              .rows = 1,
+                                              .qkv = packed_keys + n * 2 * key_width,
+                                              .k = k_.data() + n * key_width,
+                                              .v = v_.data() + n * key_width};
+      args.transform.heads = {0, config.num_kv_heads, config.head_dim};
+      args.transform.bias = pointer_or_null(block.kv_bias);
+      args.transform.k_norm = pointer_or_null(block.k_norm);
+      kernels::qkv_rope(args);
+      store_row(cache, layer, args.k, args.v, group.key_slots[at]);
+    }
+  });
   if (group.query_rows.empty()) return;
   attend(team, stage, cache, layer);
   add_product(team, block.o, stage.attended, group.query_rows.size(), group.query_rows, 0, group.scale);
@@ -349,19 +338,18 @@ void QuantRunner::block(Team& team, const QuantGroup& group, Stage& stage, int64
 void QuantRunner::write_logits(Team& team, const QuantBatch& batch) {
   const int64_t vocab = network_.config().vocab_size;
   const RowSet sampled{.rows = batch.sampled_rows};
-  norm_share(team, hidden_.data(), sampled, network_.final_norm(),
-             static_cast<float>(network_.config().rms_norm_eps), head_input_);
-  team.barrier();
-  product(team, network_.head(), head_input_, sampled.size(), logits_.data());
-  team.barrier();
-  const IndexRange range = team.share(sampled.size());
-  for (int64_t n = range.begin; n < range.end; ++n) {
-    const float* logits = logits_.data() + n * vocab;
-    const kernels::LogitsSummary summary = kernels::summarize_logits(logits, vocab);
-    results_[static_cast<size_t>(n)] = {.logits = {logits, static_cast<size_t>(vocab)},
-                                        .best = summary.best,
-                                        .log_sum_exp = summary.log_sum_exp};
-  }
+  norm(team, hidden_.data(), sampled, network_.final_norm(),
+       static_cast<float>(network_.config().rms_norm_eps), head_input_);
+  product(team, network_.head(), head_input_, 0, sampled.size(), logits_.data());
+  team.phase(sampled.size(), [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      const float* logits = logits_.data() + n * vocab;
+      const kernels::LogitsSummary summary = kernels::summarize_logits(logits, vocab);
+      results_[static_cast<size_t>(n)] = {.logits = {logits, static_cast<size_t>(vocab)},
+                                          .best = summary.best,
+                                          .log_sum_exp = summary.log_sum_exp};
+    }
+  });
 }
 
 }  // namespace calyrex::infer

@@ -55,7 +55,7 @@ class QuantRunner {
   void make_stage(Stage& stage, const StageShape& shape, const PagedQueries& queries,
                   const PagedCache* cache);
 
-  // On every thread of the region; each ends with a barrier.
+  // On every thread of the region, phase by phase.
   void pass(Team& team, const QuantBatch& batch);
   void start(Team& team, const QuantBatch& batch);
   void self_attention(Team& team, const QuantBatch& batch, int64_t layer);
@@ -67,11 +67,10 @@ class QuantRunner {
                Stage& stage);
   void write_logits(Team& team, const QuantBatch& batch);
 
-  // Parts of a phase, without a barrier at the end.
-  /// Norms the thread's share of some rows of `input` and rounds them.
-  void norm_share(Team& team, const float* input, const RowSet& rows, const std::vector<float>& weight,
-                  float eps, kernels::QuantRows& out);
-  /// hidden[rows[first + i]] += factor * (x[i] . w) for i below `count`; with a barrier.
+  /// Norms some rows of `input` and rounds them.
+  void norm(Team& team, const float* input, const RowSet& rows, const std::vector<float>& weight, float eps,
+            kernels::QuantRows& out);
+  /// hidden[rows[first + i]] += factor * (x[i] . w) for i below `count`.
   void add_product(Team& team, const kernels::QuantMatrix& w, const kernels::QuantRows& x, int64_t count,
                    const RowSet& rows, int64_t first, float factor);
 

@@ -122,11 +122,12 @@ kernels::QuantMatrix pack_matrix(const std::vector<const TensorView*>& parts,
     std::vector<QuantBlock> blocks(static_cast<size_t>(matrix.blocks()));
     int64_t first = 0;
     for (const TensorView* part : parts) {
-      const kernels::IndexRange range = member.share(part->num_rows());
-      for (int64_t row = range.begin; row < range.end; ++row) {
-        read_row(*part, row, format.has_value(), values, blocks);
-        matrix.set_row(first + row, blocks);
-      }
+      member.phase(part->num_rows(), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          read_row(*part, row, format.has_value(), values, blocks);
+          matrix.set_row(first + row, blocks);
+        }
+      });
       first += part->num_rows();
     }
   });

@@ -21,22 +21,37 @@ void relax() {
 
 }  // namespace
 
-void TeamMember::barrier() {
-  if (size_ == 1) return;
-  const uint32_t round = shared_.round.load(std::memory_order_relaxed);
-  if (shared_.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(size_)) {
-    shared_.arrived.store(0, std::memory_order_relaxed);
-    shared_.round.store(round + 1, std::memory_order_seq_cst);
-    if (shared_.sleeping.load(std::memory_order_seq_cst) != 0) shared_.round.notify_all();
-    return;
+int64_t TeamMember::take(uint32_t pieces) {
+  uint64_t ticket = shared_.ticket.load(std::memory_order_acquire);
+  while (true) {
+    const auto next = static_cast<uint32_t>(ticket);
+    if (ticket >> 32 != phase_ || next >= pieces) return -1;
+    if (shared_.ticket.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
+                                             std::memory_order_acquire)) {
+      return next;
+    }
   }
+}
+
+void TeamMember::finish(uint32_t pieces) {
+  if (shared_.done.fetch_add(1, std::memory_order_acq_rel) + 1 != pieces) return;
+  shared_.done.store(0, std::memory_order_relaxed);
+  shared_.ticket.store((uint64_t{phase_} + 1) << 32, std::memory_order_release);
+  // Either this thread sees who sleeps, or who goes to sleep sees the new phase.
+  shared_.phase.store(phase_ + 1, std::memory_order_seq_cst);
+  if (shared_.sleeping.load(std::memory_order_seq_cst) != 0) shared_.phase.notify_all();
+}
+
+void TeamMember::wait() {
   for (int spin = 0; spin < kSpins; ++spin) {
-    if (shared_.round.load(std::memory_order_acquire) != round) return;
+    if (shared_.phase.load(std::memory_order_acquire) > phase_) return;
     relax();
   }
-  // Either the last thread sees this one counted, or this one sees the new round before it sleeps.
   shared_.sleeping.fetch_add(1, std::memory_order_seq_cst);
-  while (shared_.round.load(std::memory_order_seq_cst) == round) shared_.round.wait(round);
+  for (uint32_t now = shared_.phase.load(std::memory_order_seq_cst); now <= phase_;
+       now = shared_.phase.load(std::memory_order_seq_cst)) {
+    shared_.phase.wait(now);
+  }
   shared_.sleeping.fetch_sub(1, std::memory_order_seq_cst);
 }
 
@@ -44,7 +59,7 @@ void run_team(const std::function<void(TeamMember&)>& f) {
   TeamMember::Shared shared;
 #pragma omp parallel
   {
-    TeamMember member(shared, omp_get_thread_num(), omp_get_num_threads());
+    TeamMember member(shared, omp_get_num_threads());
     f(member);
   }
 }
