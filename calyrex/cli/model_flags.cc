@@ -46,6 +46,10 @@ void add_backbone_flags(CLI::App& command, ModelFlags& flags) {
   command.add_option("--model", flags.model, "Model: a folder, a .gguf file, org/name, or default")
       ->capture_default_str();
   command.add_option("--dtype", flags.dtype, "auto, float32 or bfloat16")->capture_default_str();
+  command
+      .add_option("--adapter-dtype", flags.adapter_dtype,
+                  "auto, int8 (beside a quantised model) or model (as the model without quantised products)")
+      ->capture_default_str();
   command.add_option("--device", flags.device, "auto, cpu, cuda or cuda:N")->capture_default_str();
   command.add_option("--chat-template", flags.chat_template,
                      "Replaces the model's chat template: a file, chatml or llama3");
@@ -83,10 +87,18 @@ lm::Precision parse_precision(const std::string& name) {
   fail(ErrorCode::kInvalidArgument, "--dtype {}: expected auto, float32 or bfloat16", name);
 }
 
+lm::AdapterPrecision parse_adapter_precision(const std::string& name) {
+  if (name == "auto") return lm::AdapterPrecision::kAuto;
+  if (name == "int8") return lm::AdapterPrecision::kInt8;
+  if (name == "model") return lm::AdapterPrecision::kModel;
+  fail(ErrorCode::kInvalidArgument, "--adapter-dtype {}: expected auto, int8 or model", name);
+}
+
 lm::LocalModelOptions local_model_options(const ModelFlags& flags) {
   lm::LocalModelOptions options;
   options.model = flags.model;
   options.dtype = parse_precision(flags.dtype);
+  options.adapter_dtype = parse_adapter_precision(flags.adapter_dtype);
   options.device = flags.device;
   options.allow_base_mismatch = flags.allow_base_mismatch;
   if (!flags.chat_template.empty()) options.chat_template = text::resolve_chat_template(flags.chat_template);

@@ -25,6 +25,7 @@ struct ModelFlags {
   std::string model = "default";
   std::string adapter;  // DIR[@SCALE]; empty = the base model
   std::string dtype = "auto";
+  std::string adapter_dtype = "auto";
   std::string device = "auto";
   std::string chat_template;  // FILE, "chatml" or "llama3"; empty = the model's own
   std::string chat_kwargs;    // JSON object
@@ -43,6 +44,9 @@ void add_generation_flags(CLI::App& command, GenerationFlags& flags);
 
 /// "float32", "bfloat16", "auto".
 lm::Precision parse_precision(const std::string& name);
+
+/// "int8", "model", "auto".
+lm::AdapterPrecision parse_adapter_precision(const std::string& name);
 
 /// The flags as options of a local model; reads the template and checks the JSON.
 lm::LocalModelOptions local_model_options(const ModelFlags& flags);
