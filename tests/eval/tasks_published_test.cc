@@ -127,7 +127,10 @@ TEST(PublishedData, ReferenceAnswersOfBfclAreRight) {
     ++total;
     // Allowed objects hold lists of values, so that one of them written out is no answer.
     const bool nested = to_json_line(verdict.detail.at("calls")).find(":[") != std::string::npos;
-    EXPECT_TRUE(verdict.scores.at("acc") == 1 || nested) << sample->id() << ": " << verdict.detail;
+    // Its reference allows `permeability`, which the schema of that function does not have.
+    const bool inconsistent = sample->id() == "parallel_multiple_12";
+    EXPECT_TRUE(verdict.scores.at("acc") == 1 || nested || inconsistent)
+        << sample->id() << ": " << verdict.detail;
   }
   EXPECT_GE(right, total * 95 / 100);
 }
