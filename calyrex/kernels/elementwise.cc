@@ -92,12 +92,22 @@ void swiglu_backward_bf16(const BFloat16* gate_up, const BFloat16* grad_out, int
                           BFloat16* grad_gate_up) {
   swiglu_backward_rows(gate_up, grad_out, rows, width, grad_gate_up);
 }
-float sum_of_squares_f32(const float* values, int64_t count) {
-  const FloatTag d;
-  return sum_over(d, count, [&](int64_t at, auto extent, FloatVec so_far) HWY_ATTR {
-    const FloatVec v = load(d, values + at, extent);
-    return hn::MulAdd(v, v, so_far);
-  });
+
+double sum_of_squares_f32(const float* values, int64_t count) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> narrow;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto even = hn::Zero(d), odd = hn::Zero(d);
+  int64_t at = 0;
+  for (; at + 2 * lanes <= count; at += 2 * lanes) {
+    const auto first = hn::PromoteTo(d, hn::LoadU(narrow, values + at));
+    const auto second = hn::PromoteTo(d, hn::LoadU(narrow, values + at + lanes));
+    even = hn::MulAdd(first, first, even);
+    odd = hn::MulAdd(second, second, odd);
+  }
+  double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd)));
+  for (; at < count; ++at) sum += double{values[at]} * double{values[at]};
+  return sum;
 }
 
 }  // namespace calyrex::kernels::HWY_NAMESPACE
@@ -184,8 +194,7 @@ void swiglu_backward(const BFloat16* gate_up, const BFloat16* grad_out, int64_t 
 
 double sum_of_squares(const float* values, int64_t count) {
   const auto kernel = CALYREX_KERNELS_DISPATCH(sum_of_squares_f32);
-  // Short float32 sums, added in double in their order.
-  std::vector<float> partial((count + kArrayGrain - 1) / kArrayGrain);
+  std::vector<double> partial((count + kArrayGrain - 1) / kArrayGrain);
   parallel_for(static_cast<int64_t>(partial.size()), kArrayGrain, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       const int64_t first = block * kArrayGrain;

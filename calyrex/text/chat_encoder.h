@@ -21,15 +21,16 @@ struct ChatOptions {
   /// Template text that replaces the model's own; resolve_chat_template() makes it from a file or "chatml",
   /// "llama3".
   std::optional<std::string> chat_template;
-  Json kwargs = Json::object();     // chat_template_kwargs: enable_thinking, ...
-  std::optional<std::string> date;  // "2026-11-29": what strftime_now sees; absent = today
+  Json kwargs = Json::object();  // chat_template_kwargs: enable_thinking, ...
+  std::optional<std::string>
+      date;  // "2026-11-29", or with "T17:05:09": what strftime_now sees; absent = today
   weights::SpanConfig span;
 };
 
 /// "chatml", "llama3", or the text of a template file (at most 256 KiB).
 std::string resolve_chat_template(const std::string& name_or_path);
 
-/// Whether it is a day of the calendar as 2026-11-29.
+/// Whether it is a day of the calendar as 2026-11-29, perhaps with a time: 2026-11-29T17:05:09.
 bool is_date(const std::string& text);
 
 enum class GenerationPrompt { kNone, kAdd };

@@ -28,9 +28,13 @@ constexpr std::string_view kLlama3 =
 }  // namespace
 
 bool is_date(const std::string& text) {
-  int year = 0, month = 0, day = 0, length = 0;
-  const int fields = std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &length);
-  return fields == 3 && static_cast<size_t>(length) == text.size() && year > 0 &&
+  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, date_length = 0, length = 0;
+  const int fields = std::sscanf(text.c_str(), "%4d-%2d-%2d%nT%2d:%2d:%2d%n", &year, &month, &day,
+                                 &date_length, &hour, &minute, &second, &length);
+  if (fields != 3 && fields != 6) return false;
+  const auto used = static_cast<size_t>(fields == 6 ? length : date_length);
+  const bool time = hour >= 0 && hour < 24 && minute >= 0 && minute < 60 && second >= 0 && second < 60;
+  return used == text.size() && time && year > 0 &&
          std::chrono::year_month_day(std::chrono::year(year),
                                      std::chrono::month(static_cast<unsigned>(month)),
                                      std::chrono::day(static_cast<unsigned>(day)))

@@ -138,8 +138,10 @@ TEST_P(ElementwiseTest, SumOfSquares) {
     TestArray<float> values(random_doubles(count, 9), 1);
     double expected = 0.0;
     for (double value : values.values()) expected += value * value;
-    EXPECT_NEAR(sum_of_squares(values.data(), count), expected, 1e-6 * expected);
+    EXPECT_NEAR(sum_of_squares(values.data(), count), expected, 1e-12 * expected);
   }
+  const float large = 1e30f;  // its square is no float
+  EXPECT_NEAR(sum_of_squares(&large, 1), 1e60, 1e53);
 }
 
 CALYREX_INSTANTIATE_KERNEL_TEST(ElementwiseTest);

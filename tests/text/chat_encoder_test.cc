@@ -235,10 +235,10 @@ TEST(ChatEncoder, RefusalsAndMissingTemplatesAreClear) {
 }
 
 TEST(ChatEncoder, DatesAreDaysOfTheCalendar) {
-  for (const char* date : {"2026-11-29", "2024-02-29", "2026-1-1", "0001-01-01"})
+  for (const char* date : {"2026-11-29", "2024-02-29", "2026-1-1", "0001-01-01", "2026-11-29T17:05:09"})
     EXPECT_TRUE(is_date(date)) << date;
   for (const char* date : {"", "x", "2026-02-29", "2026-13-01", "0000-01-01", "-001-01-01", "2026-11-29x",
-                           "2026-11-29T00:00", "99999-01-01", "2026-11", " "}) {
+                           "2026-11-29T00:00", "2026-11-29T24:00:00", "99999-01-01", "2026-11", " "}) {
     EXPECT_FALSE(is_date(date)) << date;
   }
   const weights::TokenizerSource source = hf_source("smollm");
