@@ -202,7 +202,7 @@ double sum_of_squares(const float* values, int64_t count) {
     }
   });
   double sum = 0.0;
-  for (float value : partial) sum += value;
+  for (const double value : partial) sum += value;
   return sum;
 }
 

@@ -76,7 +76,7 @@ class OpenAiServer {
     const std::lock_guard lock(mutex_);
     return requests_;
   }
-  /// The most requests that were open at the same time.
+  /// The most requests that waited for an answer at the same time.
   int most_at_once() const { return most_at_once_; }
 
   /// A chat completion that says `text`.
@@ -158,12 +158,13 @@ class OpenAiServer {
       request.number = static_cast<int>(requests_.size()) + 1;
       requests_.push_back(request);
     }
-    send(connection, script_(request));
-    --open_;
+    const Answer answer = script_(request);
+    pause(answer.wait);
+    --open_;  // before the client can know that it is answered
+    send(connection, answer);
   }
 
   void send(int connection, const Answer& answer) {
-    pause(answer.wait);
     if (answer.hang_up) return;
     size_t size = answer.whole ? 0 : 1000;
     for (const std::string& piece : answer.pieces) size += piece.size();
