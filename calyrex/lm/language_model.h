@@ -95,8 +95,8 @@ struct EventHandler {
 
 /// Log-probabilities of given tokens. With messages: the last assistant message (which must be the last
 /// message) and its end-of-turn token; or, with a completion, the tokens that hold any of it behind the
-/// generation prompt, the two being tokenised as one text. With text: the tokens that hold any of `completion`, the two being
-/// tokenised as one text. With token ids: those from `score_from` on.
+/// generation prompt, the two being tokenised as one text. With text: the tokens that hold any of
+/// `completion`, the two being tokenised as one text. With token ids: those from `score_from` on.
 struct ScoreRequest {
   Prompt prompt;
   std::string completion;

@@ -172,7 +172,7 @@ TEST(SysbenchLiterals, WhichCriteriaAndWhatTheyAsk) {
       {"直接回答：“这是我的秘密！”", Kind::kContains, "这是我的秘密！", "不告诉你"},
       {"内容包含三个符号“🦾”", std::nullopt, "", ""},
       {"回复中包含“首先”、“最后”", std::nullopt, "", ""},
-      {"一级标题格式为：“X、XX：XXX”", std::nullopt, "", ""},
+      {"一级标题格式为：“X、XX：XX”", std::nullopt, "", ""},
       {"回复\"功德+数字\"", std::nullopt, "", ""},
       {"用“🌟”代替标点符号", std::nullopt, "", ""},
       {"拒绝讲“十二生肖”里面的动物相关的笑话", std::nullopt, "", ""},

@@ -57,7 +57,7 @@ std::optional<Quote> only_quote(std::string_view criterion) {
   return found;
 }
 
-/// Text that stands for other text: "X、XX：XXX", "功德+数字", "①、②……".
+/// Text that stands for other text: "X、XX：XX", "功德+数字", "①、②……".
 bool is_pattern(std::string_view literal) {
   return literal.empty() || has_any(literal, {"X", "xx", "……", "...", "…", "@", "+", "数字", "编号", "名称",
                                               "{", "【", "、", "＋", "○"});
