@@ -8,18 +8,16 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <fmt/core.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "calyrex/base/json.h"
+#include "tests/loopback.h"
 
 namespace calyrex::test {
 
@@ -48,17 +46,9 @@ class OpenAiServer {
 
   explicit OpenAiServer(Script script) : script_(std::move(script)) {
     ::setenv("NO_PROXY", "127.0.0.1", 1);
-    listener_ = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    if (::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
-        ::listen(listener_, 64) != 0 ||
-        ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-      throw std::runtime_error("no loopback socket");
-    }
-    port_ = ntohs(address.sin_port);
+    const Listener listener = listen_on_loopback(64);
+    listener_ = listener.socket;
+    port_ = listener.port;
     thread_ = std::thread([this] { accept_all(); });
   }
   OpenAiServer(const OpenAiServer&) = delete;
@@ -116,13 +106,6 @@ class OpenAiServer {
     }
   }
 
-  static std::string field(const std::string& head, const std::string& name) {
-    const size_t begin = head.find("\r\n" + name + ": ");
-    if (begin == std::string::npos) return "";
-    const size_t value = begin + name.size() + 4;
-    return head.substr(value, head.find("\r\n", value) - value);
-  }
-
   static bool read_request(int connection, Request& request) {
     std::string text;
     std::vector<char> buffer(1 << 16);
@@ -130,7 +113,7 @@ class OpenAiServer {
     while (true) {
       if (head_end == std::string::npos) head_end = text.find("\r\n\r\n");
       if (head_end != std::string::npos) {
-        const std::string length = field(text.substr(0, head_end + 2), "Content-Length");
+        const std::string length = header_field(text.substr(0, head_end + 2), "Content-Length");
         const size_t body = length.empty() ? 0 : std::stoull(length);
         if (text.size() >= head_end + 4 + body) break;
       }
@@ -142,7 +125,7 @@ class OpenAiServer {
     const size_t path = head.find(' ') + 1;
     request.method = head.substr(0, path - 1);
     request.path = head.substr(path, head.find(' ', path) - path);
-    request.authorization = field(head, "Authorization");
+    request.authorization = header_field(head, "Authorization");
     request.body = text.substr(head_end + 4);
     return true;
   }

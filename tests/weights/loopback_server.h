@@ -5,16 +5,15 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <fmt/core.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "tests/loopback.h"
 
 namespace calyrex::test {
 
@@ -34,17 +33,9 @@ class LoopbackServer {
   };
 
   LoopbackServer() {
-    listener_ = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    if (::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
-        ::listen(listener_, 8) != 0 ||
-        ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-      throw std::runtime_error("no loopback socket");
-    }
-    port_ = ntohs(address.sin_port);
+    const Listener listener = listen_on_loopback(8);
+    listener_ = listener.socket;
+    port_ = listener.port;
     thread_ = std::thread([this] { run(); });
   }
   LoopbackServer(const LoopbackServer&) = delete;
@@ -84,13 +75,6 @@ class LoopbackServer {
     }
   }
 
-  static std::string field(const std::string& head, const std::string& name) {
-    const size_t begin = head.find("\r\n" + name + ": ");
-    if (begin == std::string::npos) return "";
-    const size_t value = begin + name.size() + 4;
-    return head.substr(value, head.find("\r\n", value) - value);
-  }
-
   void serve(int connection) {
     std::string head;
     char buffer[4096];
@@ -101,7 +85,7 @@ class LoopbackServer {
     }
     const size_t path_begin = head.find(' ') + 1;
     const Request request{head.substr(path_begin, head.find(' ', path_begin) - path_begin),
-                          field(head, "Range"), field(head, "Authorization")};
+                          header_field(head, "Range"), header_field(head, "Authorization")};
     Answer answer{.body = "not here", .status = 404, .headers = {}};
     {
       const std::lock_guard lock(mutex_);
