@@ -199,11 +199,7 @@ class ControlIllusionTask final : public Task {
       const std::string& text = split_messages(row, parsed)[1].content;
       if (seen.insert(text).second) requests.push_back({parsed.id, text});
     };
-    if (options.sample) {
-      for_each_sample_row(own_ifeval_rows(), info().name, read);
-    } else {
-      for_each_data_row(find_data_file(options.data, {"sys_ifeval.jsonl"}), read);
-    }
+    for_each_row(options, own_ifeval_rows(), info().name, {"sys_ifeval.jsonl"}, read);
     return requests;
   }
 };

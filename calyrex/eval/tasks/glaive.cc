@@ -153,12 +153,8 @@ class GlaiveTask final : public Task {
     Samples samples;
     size_t number = 0;
     const auto read = [&](const RowFields& row) { Dialogue(row, number++, options).append_samples(samples); };
-    if (options.sample) {
-      for_each_sample_row(kOwnRows, info().name, read);
-    } else {
-      for_each_data_row(
-          find_data_file(options.data, {"glaive_toolcall_en_demo.json", "glaive_toolcall_en.json"}), read);
-    }
+    for_each_row(options, kOwnRows, info().name, {"glaive_toolcall_en_demo.json", "glaive_toolcall_en.json"},
+                 read);
     return samples;
   }
 

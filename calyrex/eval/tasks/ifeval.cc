@@ -57,11 +57,7 @@ class IfevalTask final : public Task {
             return grade_ifeval(instructions, answer);
           }));
     };
-    if (options.sample) {
-      for_each_sample_row(own_ifeval_rows(), info().name, read);
-    } else {
-      for_each_data_row(find_data_file(options.data, {file_}), read);
-    }
+    for_each_row(options, own_ifeval_rows(), info().name, {file_}, read);
     check_unique_ids(samples, options.data);
     return samples;
   }

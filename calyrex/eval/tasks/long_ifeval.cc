@@ -203,12 +203,8 @@ class LongIfevalTask final : public Task {
         samples.push_back(std::make_unique<LongSample>(parsed, length, split, haystack, options));
       }
     };
-    if (options.sample) {
-      for_each_sample_row(own_ifeval_rows(), info().name, read);
-    } else {
-      for_each_data_row(find_data_file(options.data, {"sys_ifeval.jsonl", "sys_ifeval/sys_ifeval.jsonl"}),
-                        read);
-    }
+    for_each_row(options, own_ifeval_rows(), info().name, {"sys_ifeval.jsonl", "sys_ifeval/sys_ifeval.jsonl"},
+                 read);
     check_unique_ids(samples, options.data);
     return samples;
   }

@@ -171,11 +171,7 @@ class MsjTask final : public Task {
       if (!ids.insert(row.id).second) fields.fail_field("id", "an id that no other row has");
       add_samples(std::move(row), options, samples);
     };
-    if (options.sample) {
-      for_each_sample_row(kSample, info().name, add);
-    } else {
-      for_each_data_row(find_data_file(options.data, {"msj.jsonl", "msj.json"}), add);
-    }
+    for_each_row(options, kSample, info().name, {"msj.jsonl", "msj.json"}, add);
     return samples;
   }
 

@@ -112,11 +112,7 @@ class PromptLeakTask final : public Task {
     const auto read = [&](const RowFields& row) {
       append_samples(read_secret(row, number++), options, samples);
     };
-    if (options.sample) {
-      for_each_sample_row(kOwnRows, info().name, read);
-    } else {
-      for_each_data_row(find_data_file(options.data, {"prompts.jsonl", "messages_extraction.jsonl"}), read);
-    }
+    for_each_row(options, kOwnRows, info().name, {"prompts.jsonl", "messages_extraction.jsonl"}, read);
     check_unique_ids(samples, options.data);
     return samples;
   }

@@ -165,6 +165,16 @@ void for_each_sample_row(std::string_view lines, std::string_view name,
   }
 }
 
+void for_each_row(const LoadOptions& options, std::string_view lines, std::string_view name,
+                  std::initializer_list<std::string_view> files,
+                  const std::function<void(const RowFields&)>& row) {
+  if (options.sample) {
+    for_each_sample_row(lines, name, row);
+  } else {
+    for_each_data_row(find_data_file(options.data, files), row);
+  }
+}
+
 text::Messages dialogue_in_form(const LoadOptions& options, const text::Messages& dialogue) {
   const bool has_instruction =
       dialogue.size() > 1 && dialogue[0].role == "system" && dialogue[1].role == "user";

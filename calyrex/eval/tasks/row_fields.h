@@ -62,6 +62,11 @@ void for_each_data_row(const std::filesystem::path& path, const std::function<vo
 /// Likewise for rows that the program carries, one a line.
 void for_each_sample_row(std::string_view lines, std::string_view name,
                          const std::function<void(const RowFields&)>& row);
+/// The rows that a task loads: its own (`lines`) with --sample, else those of the first of `files` that
+/// options.data holds.
+void for_each_row(const LoadOptions& options, std::string_view lines, std::string_view name,
+                  std::initializer_list<std::string_view> files,
+                  const std::function<void(const RowFields&)>& row);
 
 /// Puts a dialogue into the form of the run: kSystem leaves it as it is; otherwise the text of a system
 /// message that a user's follows at once stands before that.

@@ -120,11 +120,7 @@ class SepTask final : public Task {
     const auto read = [&](const RowFields& row) {
       samples.push_back(std::make_unique<SepSample>(samples.size(), row, probes, options));
     };
-    if (options.sample) {
-      for_each_sample_row(kOwnRows, info().name, read);
-    } else {
-      for_each_data_row(find_data_file(options.data, {"sep_base.jsonl"}), read);
-    }
+    for_each_row(options, kOwnRows, info().name, {"sep_base.jsonl"}, read);
     return samples;
   }
 
