@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include <ATen/core/Tensor.h>
 
@@ -24,11 +25,14 @@ class Attention {
 /// Works under autograd. Scale is 1/sqrt(head_dim).
 class PlanAttention final : public Attention {
  public:
-  explicit PlanAttention(AttentionPlan plan) : plan_(std::move(plan)) {}
+  /// The plan and how it is run.
+  struct Prepared;
+
+  explicit PlanAttention(AttentionPlan plan);
   at::Tensor attend(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) override;
 
  private:
-  AttentionPlan plan_;
+  std::shared_ptr<const Prepared> prepared_;
 };
 
 /// The same by a few plain ops with a dense mask; the oracle of the tests.

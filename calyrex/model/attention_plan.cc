@@ -8,74 +8,111 @@
 namespace calyrex::model {
 namespace {
 
-/// Adds one sequence's cross-attention. Span tokens attend to the gathered keys, causal; the tokens after the
-/// n-th span attend to all keys of the first n spans.
-void add_sequence(const RaggedBatch::Sequence& sequence, bool exclusive, CalPlan& plan) {
-  if (sequence.system_spans.empty()) return;
-  const int64_t key_base = static_cast<int64_t>(plan.key_rows.size());
-  for (const TokenSpan& span : sequence.system_spans) {
-    for (int64_t token = span.begin; token < span.end; ++token)
-      plan.key_rows.push_back(sequence.begin + token);
-  }
-  const int64_t num_keys = static_cast<int64_t>(plan.key_rows.size()) - key_base;
+/// Builds a CalPlan sequence by sequence. Span tokens attend to the gathered keys, causal; the tokens after
+/// the n-th span attend to all keys of the first n spans.
+class CalPlanBuilder {
+ public:
+  CalPlanBuilder(bool exclusive, bool shares_rows) : exclusive_(exclusive), shares_rows_(shares_rows) {}
 
-  const auto add_segment = [&](int64_t query_begin, int64_t key_count, bool causal) {
-    const auto query_end = static_cast<int64_t>(plan.query_rows.size());
-    if (query_end == query_begin) return;
-    plan.attention.segments.push_back({.query_begin = query_begin,
-                                       .query_end = query_end,
-                                       .key_begin = key_base,
-                                       .key_end = key_base + key_count,
-                                       .causal = causal});
-  };
-
-  // Exclusive: the n-th span token sees the n - 1 before it, so the first drops out and one key less is
-  // needed.
-  const int64_t skipped = exclusive ? 1 : 0;
-  int64_t query_begin = static_cast<int64_t>(plan.query_rows.size());
-  for (int64_t n = skipped; n < num_keys; ++n) {
-    plan.query_rows.push_back(plan.key_rows[static_cast<size_t>(key_base + n)]);
+  void add(const RaggedBatch::Sequence& sequence) {
+    if (sequence.system_spans.empty()) return;
+    key_base_ = num_named_;
+    for (const TokenSpan& span : sequence.system_spans) {
+      for (int64_t token = span.begin; token < span.end; ++token) name_key(sequence, token);
+    }
+    add_span_queries(sequence);
+    int64_t seen_keys = 0;
+    for (size_t n = 0; n < sequence.system_spans.size(); ++n) {
+      const TokenSpan& span = sequence.system_spans[n];
+      seen_keys += span.length();
+      const int64_t gap_end =
+          n + 1 < sequence.system_spans.size() ? sequence.system_spans[n + 1].begin : sequence.length;
+      const auto query_begin = num_queries();
+      for (int64_t token = std::max(span.end, sequence.num_shared()); token < gap_end; ++token) {
+        plan_.query_rows.push_back(sequence.row(token));
+      }
+      add_segment({.query_begin = query_begin, .key_end = key_base_ + seen_keys});
+    }
   }
-  add_segment(query_begin, num_keys - skipped, /*causal=*/true);
 
-  int64_t seen_keys = 0;
-  for (size_t n = 0; n < sequence.system_spans.size(); ++n) {
-    const TokenSpan& span = sequence.system_spans[n];
-    seen_keys += span.length();
-    const int64_t gap_end =
-        n + 1 < sequence.system_spans.size() ? sequence.system_spans[n + 1].begin : sequence.length;
-    query_begin = static_cast<int64_t>(plan.query_rows.size());
-    for (int64_t token = span.end; token < gap_end; ++token)
-      plan.query_rows.push_back(sequence.begin + token);
-    add_segment(query_begin, seen_keys, /*causal=*/false);
+  CalPlan take() {
+    plan_.attention.num_queries = num_queries();
+    plan_.attention.num_keys = static_cast<int64_t>(plan_.key_rows.size());
+    return std::move(plan_);
   }
-}
+
+ private:
+  int64_t num_queries() const { return static_cast<int64_t>(plan_.query_rows.size()); }
+
+  void name_key(const RaggedBatch::Sequence& sequence, int64_t token) {
+    ++num_named_;
+    const int64_t row = sequence.row(token);
+    if (token >= sequence.num_shared()) plan_.key_rows.push_back(row);
+    if (!shares_rows_) return;
+    const auto place = std::lower_bound(plan_.key_rows.begin(), plan_.key_rows.end(), row);
+    plan_.attention.key_rows.push_back(place - plan_.key_rows.begin());
+  }
+
+  /// Exclusive: the n-th span token sees the n - 1 before it, so the first drops out and one key less is
+  /// needed.
+  void add_span_queries(const RaggedBatch::Sequence& sequence) {
+    int64_t dropped = exclusive_ ? 1 : 0, shared = 0;
+    const int64_t key_end = num_named_ - dropped;
+    const int64_t before = num_queries();
+    for (const TokenSpan& span : sequence.system_spans) {
+      for (int64_t token = span.begin; token < span.end; ++token) {
+        if (dropped > 0) {
+          --dropped;
+        } else if (token < sequence.num_shared()) {
+          ++shared;
+        } else {
+          plan_.query_rows.push_back(sequence.row(token));
+        }
+      }
+    }
+    if (num_queries() == before) return;
+    add_segment({.query_begin = before - shared, .key_end = key_end, .causal = true, .query_skip = shared});
+  }
+
+  void add_segment(AttentionSegment segment) {
+    segment.query_end = num_queries();
+    segment.key_begin = key_base_;
+    if (segment.query_begin < segment.query_end) plan_.attention.segments.push_back(segment);
+  }
+
+  bool exclusive_, shares_rows_;
+  CalPlan plan_;
+  int64_t num_named_ = 0;  // keys that segments can name
+  int64_t key_base_ = 0;   // the first of this sequence
+};
 
 }  // namespace
 
 AttentionPlan self_attention_plan(const RaggedBatch& batch) {
   AttentionPlan plan;
-  plan.num_queries = plan.num_keys = batch.num_tokens();
+  plan.num_queries = plan.num_keys = batch.num_rows();
+  const bool shares_rows = batch.shares_rows();
+  int64_t key = 0;
   for (const RaggedBatch::Sequence& sequence : batch.sequences) {
-    if (sequence.length == 0) continue;
-    const int64_t end = sequence.begin + sequence.length;
-    plan.segments.push_back({.query_begin = sequence.begin,
-                             .query_end = end,
-                             .key_begin = sequence.begin,
-                             .key_end = end,
-                             .causal = true});
+    if (sequence.num_own() == 0) continue;
+    plan.segments.push_back({.query_begin = sequence.begin - sequence.num_shared(),
+                             .query_end = sequence.end(),
+                             .key_begin = key,
+                             .key_end = key + sequence.length,
+                             .causal = true,
+                             .query_skip = sequence.num_shared()});
+    key += sequence.length;
+    for (int64_t token = 0; shares_rows && token < sequence.length; ++token) {
+      plan.key_rows.push_back(sequence.row(token));
+    }
   }
   return plan;
 }
 
 CalPlan cal_plan(const RaggedBatch& batch, weights::SelfInclusion self_inclusion) {
-  CalPlan plan;
-  for (const RaggedBatch::Sequence& sequence : batch.sequences) {
-    add_sequence(sequence, self_inclusion == weights::SelfInclusion::kExclusive, plan);
-  }
-  plan.attention.num_queries = static_cast<int64_t>(plan.query_rows.size());
-  plan.attention.num_keys = static_cast<int64_t>(plan.key_rows.size());
-  return plan;
+  CalPlanBuilder builder(self_inclusion == weights::SelfInclusion::kExclusive, batch.shares_rows());
+  for (const RaggedBatch::Sequence& sequence : batch.sequences) builder.add(sequence);
+  return builder.take();
 }
 
 std::optional<NarrowedPlan> narrow_plan(const CalPlan& plan, const std::vector<int64_t>& read) {
@@ -91,7 +128,7 @@ std::optional<NarrowedPlan> narrow_plan(const CalPlan& plan, const std::vector<i
   std::vector<int64_t>& queries = narrowed.plan.query_rows;
   for (AttentionSegment segment : plan.attention.segments) {
     const auto query_begin = static_cast<int64_t>(queries.size());
-    for (int64_t query = segment.query_begin; query < segment.query_end; ++query) {
+    for (int64_t query = segment.query_begin + segment.query_skip; query < segment.query_end; ++query) {
       const int64_t row = plan.query_rows[static_cast<size_t>(query)];
       if (std::binary_search(read.begin(), read.end(), row)) queries.push_back(index_of(row));
     }
@@ -103,6 +140,7 @@ std::optional<NarrowedPlan> narrow_plan(const CalPlan& plan, const std::vector<i
   }
   narrowed.plan.attention.num_queries = static_cast<int64_t>(queries.size());
   narrowed.plan.attention.num_keys = plan.attention.num_keys;
+  narrowed.plan.attention.key_rows = plan.attention.key_rows;
   return narrowed;
 }
 

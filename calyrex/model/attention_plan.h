@@ -14,22 +14,30 @@
 namespace calyrex::model {
 
 /// Queries [query_begin, query_end) attend to keys [key_begin, key_end). Causal segments have as many keys as
-/// queries: the n-th query sees the first n + 1 keys.
+/// queries: the n-th query sees the first n + 1 keys. The first `query_skip` queries only fill the causal
+/// square where a sequence's first tokens are rows of another one: they may be any rows, and get no result.
 struct AttentionSegment {
   int64_t query_begin = 0;
   int64_t query_end = 0;
   int64_t key_begin = 0;
   int64_t key_end = 0;
   bool causal = false;
+  int64_t query_skip = 0;
 
   bool operator==(const AttentionSegment&) const = default;
 };
 
-/// Every query row is in exactly one segment.
+/// Every query row gets its result from exactly one segment.
 struct AttentionPlan {
   std::vector<AttentionSegment> segments;
   int64_t num_queries = 0;
-  int64_t num_keys = 0;
+  int64_t num_keys = 0;  // rows of keys and values
+  /// Where sequences share rows: the row of each key that segments name. Empty: key n is row n.
+  std::vector<int64_t> key_rows;
+
+  int64_t num_named_keys() const {
+    return key_rows.empty() ? num_keys : static_cast<int64_t>(key_rows.size());
+  }
 };
 
 /// One causal segment a sequence; queries and keys are the batch rows.
@@ -41,7 +49,7 @@ AttentionPlan self_attention_plan(const RaggedBatch& batch);
 struct CalPlan {
   AttentionPlan attention;
   std::vector<int64_t> query_rows;  // batch rows that see a span token, grouped by segment
-  std::vector<int64_t> key_rows;    // batch rows of span tokens, in order
+  std::vector<int64_t> key_rows;    // batch rows of span tokens, ascending
 
   bool empty() const { return query_rows.empty(); }
 };

@@ -33,8 +33,10 @@ TokenSpans read_spans(const TrainingRow& row) {
 model::RaggedBatch pack_rows(const RowPointers& rows, const model::Decoder& decoder) {
   std::vector<model::SequenceInput> sequences;
   for (const TrainingRow* row : rows) {
-    sequences.push_back(
-        {.token_ids = read_tokens(*row), .system_spans = read_spans(*row), .first_position = 0});
+    // A row that gives a label is the sequence's own.
+    sequences.push_back({.token_ids = read_tokens(*row),
+                         .system_spans = read_spans(*row),
+                         .share_limit = row->label_spans.front().begin - 1});
   }
   return model::pack(sequences, decoder.config().vocab_size, decoder.device());
 }
@@ -50,7 +52,7 @@ LabelRows label_rows(const RowPointers& rows, const model::RaggedBatch& batch) {
   for (size_t n = 0; n < rows.size(); ++n) {
     for (const TokenSpan& span : rows[n]->label_spans) {
       for (int64_t token = span.begin; token < span.end; ++token) {
-        indices.push_back(batch.sequences[n].begin + token - 1);
+        indices.push_back(batch.sequences[n].row(token - 1));
         targets.push_back(rows[n]->token_ids[static_cast<size_t>(token)]);
       }
     }
@@ -131,10 +133,11 @@ at::Tensor Trainer::row_states(const TrainingRow& row) {
 }
 
 at::Tensor Trainer::cached_states(const RowPointers& rows, const model::RaggedBatch& batch) {
-  const at::Tensor hidden = at::empty({batch.num_tokens(), decoder_->config().hidden_size}, at::kFloat);
+  const at::Tensor hidden = at::empty({batch.num_rows(), decoder_->config().hidden_size}, at::kFloat);
   for (size_t n = 0; n < rows.size(); ++n) {
     const model::RaggedBatch::Sequence& sequence = batch.sequences[n];
-    hidden.narrow(0, sequence.begin, sequence.length).copy_(row_states(*rows[n]));
+    const at::Tensor own = row_states(*rows[n]).narrow(0, sequence.num_shared(), sequence.num_own());
+    hidden.narrow(0, sequence.begin, sequence.num_own()).copy_(own);
   }
   return hidden.to(decoder_->device());
 }

@@ -32,8 +32,28 @@ AttentionPlan many_sequences() {
   return plan;
 }
 
+/// The same with the first keys of each sequence taken from the first one.
+AttentionPlan sharing_sequences(int64_t count) {
+  constexpr int64_t kShared = 3;
+  AttentionPlan plan;
+  int64_t key = 0;
+  for (int64_t n = 0; n < count; ++n) {
+    const int64_t shared = n == 0 ? 0 : kShared, own = kShared + 2 + n;
+    for (int64_t i = 0; i < shared; ++i) plan.key_rows.push_back(i);
+    for (int64_t i = 0; i < own; ++i) plan.key_rows.push_back(plan.num_keys + i);
+    plan.segments.push_back(
+        {plan.num_queries - shared, plan.num_queries + own, key, key + shared + own, true, shared});
+    key += shared + own;
+    plan.num_queries += own;
+    plan.num_keys += own;
+  }
+  return plan;
+}
+
 std::vector<Case> cases() {
   return {
+      {"shared rows", sharing_sequences(3), 4, 2},
+      {"shared rows, one thread each", sharing_sequences(12), 4, 2},
       {"unequal lengths", {{{0, 5, 0, 5, true}, {5, 6, 5, 6, true}, {6, 24, 6, 24, true}}, 24, 24}, 4, 2},
       {"equal lengths join",
        {{{0, 7, 0, 7, true}, {7, 14, 7, 14, true}, {14, 21, 14, 21, true}}, 21, 21},

@@ -85,6 +85,54 @@ TEST_F(CalInvariants, OrderAndNeighboursDoNotMatter) {
             tolerance::kFloat32Network);
 }
 
+/// Logits of every token of every sequence, and the gradients of a loss over all of them.
+struct Outcome {
+  at::Tensor logits;
+  std::vector<at::Tensor> grads;
+};
+
+Outcome outcome(const TinyModel& model, const std::vector<SequenceInput>& sequences, const Adapter& adapter) {
+  const RaggedBatch batch = pack(sequences, model.decoder->config().vocab_size, at::kCPU);
+  std::vector<int64_t> rows;
+  for (const RaggedBatch::Sequence& sequence : batch.sequences) {
+    for (int64_t token = 0; token < sequence.length; ++token) rows.push_back(sequence.row(token));
+  }
+  PlannedForward planned(batch, &adapter);
+  const at::Tensor hidden = model.decoder->run_layers(model.decoder->embed(batch.token_ids), 0,
+                                                      model.decoder->config().num_layers, planned.context());
+  const at::Tensor normed = model.decoder->final_norm(hidden).index_select(0, at::tensor(rows, at::kLong));
+  const at::Tensor logits = at::mm(normed, model.decoder->head_weight().t());
+  std::vector<at::Tensor> leaves;
+  for (const AdapterParameter& parameter : adapter.parameters()) {
+    if (leaves.empty() || !leaves.back().is_same(parameter.leaf)) leaves.push_back(parameter.leaf);
+  }
+  return {logits.detach(), torch::autograd::grad({logits.square().sum()}, leaves)};
+}
+
+TEST_F(CalInvariants, SharedRowsGiveTheSameResultsAndGradients) {
+  std::vector<SequenceInput> sequences;
+  for (const size_t changed : {size_t{25}, size_t{4}, size_t{12}, size_t{18}, size_t{4}}) {
+    SequenceInput sequence = model_.sequences.back();
+    sequence.token_ids.resize(26);
+    sequence.system_spans = {{2, 9}, {14, 16}};
+    sequence.token_ids[changed] += static_cast<TokenId>(1 + sequences.size() % 3);
+    sequences.push_back(std::move(sequence));
+  }
+  std::vector<SequenceInput> sharing = sequences;
+  for (SequenceInput& sequence : sharing) sequence.share_limit = 22;
+  ASSERT_TRUE(pack(sharing, model_.decoder->config().vocab_size, at::kCPU).shares_rows());
+  for (const char* name : {"default", "rope"}) {  // "rope" is exclusive and anchored too
+    const auto adapter = model_.adapter(name, AdapterUse::kTrain);
+    const Outcome apart = outcome(model_, sequences, *adapter);
+    const Outcome shared = outcome(model_, sharing, *adapter);
+    EXPECT_LE(difference(shared.logits, apart.logits), tolerance::kFloat32Network) << name;
+    ASSERT_EQ(shared.grads.size(), apart.grads.size());
+    for (size_t n = 0; n < apart.grads.size(); ++n) {
+      EXPECT_LE(difference(shared.grads[n], apart.grads[n]), tolerance::kFloat32Network) << name << " " << n;
+    }
+  }
+}
+
 TEST_F(CalInvariants, ANewAdapterIsTheBaseBitForBit) {
   for (const InitMethod method : {InitMethod::kNormal, InitMethod::kCopyBackbone}) {
     const auto fresh = create_adapter(new_config(), *model_.source, {.method = method}, at::kFloat, at::kCPU,

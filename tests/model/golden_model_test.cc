@@ -116,7 +116,7 @@ TEST_P(GoldenModel, NarrowedLastLayerGivesTheSameLossAndGradients) {
     const at::Tensor hidden =
         model.decoder->run_layers(model.decoder->embed(model.batch.token_ids), 0,
                                   model.decoder->config().num_layers, forward.context());
-    EXPECT_LT(hidden.size(0), model.batch.num_tokens());
+    EXPECT_LT(hidden.size(0), model.batch.num_rows());
     const at::Tensor loss =
         loss_of(model.decoder->logits(model.decoder->final_norm(gather_rows(hidden, places))));
     loss.backward();

@@ -206,7 +206,9 @@ TEST_P(AdapterContract, TwoInOneBatchWithTheBaseEqualSeparateRuns) {
   for (size_t n = 0; n < rows.size(); ++n) {
     const double largest = expected[n].abs().max().item<double>();
     EXPECT_LE((rows[n] - expected[n]).abs().max().item<double>(), tolerance::kFloat32Network * largest) << n;
-    if (n > 0) EXPECT_FALSE(at::allclose(rows[n], rows[0], 1e-5, 1e-5)) << n;
+    if (n > 0) {
+      EXPECT_FALSE(at::allclose(rows[n], rows[0], 1e-5, 1e-5)) << n;
+    }
   }
 }
 
