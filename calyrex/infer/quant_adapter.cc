@@ -6,6 +6,7 @@
 
 #include "calyrex/base/error.h"
 #include "calyrex/infer/quant_weights.h"
+#include "calyrex/kernels/tiled_attention.h"
 
 namespace calyrex::infer {
 namespace {
@@ -82,7 +83,9 @@ bool QuantAdapter::reads_layer_input() const {
 bool can_pack(const weights::AdapterConfig& config, const weights::ModelConfig& backbone) {
   if (config.kind == weights::AdapterKind::kCal) {
     const bool rotates = config.cal.position == weights::CalPosition::kRope;
-    return fits_kernels(config.cal.head_dim) && (!rotates || config.cal.head_dim == backbone.head_dim);
+    return kernels::TiledAttention::fits({config.cal.num_kv_heads, config.cal.head_dim},
+                                         config.cal.num_heads) &&
+           (!rotates || config.cal.head_dim == backbone.head_dim);
   }
   return config.kind == weights::AdapterKind::kParallelMlp;
 }

@@ -38,7 +38,6 @@ void add_to_group(const StepItem& item, int64_t row, QuantGroup& group) {
       for (int64_t position = span.begin; position < span.end; ++position, ++index) {
         if (position < item.begin || position >= item.begin + item.count) continue;
         group.key_rows.rows.push_back(row_of_first + position);
-        group.key_positions.push_back(position);
         group.key_slots.push_back(cache_slot(pages, page_size, index));
       }
     }
@@ -46,30 +45,14 @@ void add_to_group(const StepItem& item, int64_t row, QuantGroup& group) {
   const weights::SelfInclusion inclusion = group.adapter->config().cal.self_inclusion;
   for (const SpanRun& run :
        span_runs(sequence.system_spans, item.begin, item.begin + item.count, inclusion)) {
-    for (int64_t i = 0; i < run.count; ++i) {
-      group.query_rows.rows.push_back(row_of_first + run.begin + i);
-      group.query_positions.push_back(run.begin + i);
-      if (group.adapter->spans == nullptr) continue;
-      group.queries.add(pages, run.first_visible + (run.causal ? i : 0), page_size);
-    }
+    for (int64_t i = 0; i < run.count; ++i) group.query_rows.rows.push_back(row_of_first + run.begin + i);
+    if (group.adapter->spans == nullptr) continue;
+    group.queries.push_back(
+        {.count = run.count, .pages = pages, .first_visible = run.first_visible, .causal = run.causal});
   }
 }
 
 }  // namespace
-
-void PagedQueries::add(std::span<const PageId> pages, int64_t visible, int64_t page_size) {
-  const int64_t count = (visible + page_size - 1) / page_size;
-  pages_.push_back(pages.first(static_cast<size_t>(count)));
-  lengths_.push_back(visible);
-  max_pages_ = std::max(max_pages_, count);
-}
-
-void PagedQueries::finish() {
-  page_table_.assign(pages_.size() * static_cast<size_t>(max_pages_), 0);
-  for (size_t n = 0; n < pages_.size(); ++n) {
-    std::ranges::copy(pages_[n], page_table_.begin() + static_cast<int64_t>(n) * max_pages_);
-  }
-}
 
 QuantBatch::QuantBatch(std::span<const StepItem> items, int64_t page_size) {
   for (const StepItem& item : items) {
@@ -79,13 +62,12 @@ QuantBatch::QuantBatch(std::span<const StepItem> items, int64_t page_size) {
       token_ids.push_back(sequence.token_ids[static_cast<size_t>(position)]);
       positions.push_back(position);
       slots.push_back(cache_slot(sequence.pages, page_size, position));
-      queries.add(sequence.pages, position + 1, page_size);
     }
+    queries.push_back(
+        {.count = item.count, .pages = sequence.pages, .first_visible = item.begin + 1, .causal = true});
     if (item.completes()) sampled_rows.push_back(size() - 1);
     if (QuantGroup* group = find_group(sequence, groups)) add_to_group(item, row, *group);
   }
-  queries.finish();
-  for (QuantGroup& group : groups) group.queries.finish();
 }
 
 }  // namespace calyrex::infer

@@ -7,6 +7,7 @@
 
 #include "calyrex/base/error.h"
 #include "calyrex/infer/quant_weights.h"
+#include "calyrex/kernels/tiled_attention.h"
 #include "calyrex/weights/dequantize.h"
 
 namespace calyrex::infer {
@@ -37,8 +38,6 @@ bool is_product(const TensorView& tensor, const weights::ModelConfig& config) {
 
 }  // namespace
 
-bool fits_kernels(int64_t head_dim) { return head_dim % 8 == 0 && head_dim <= 256; }
-
 bool QuantNetwork::supports(const weights::ModelSource& source) {
   const weights::ModelConfig& config = source.config();
   int64_t quantised = 0, values = 0;
@@ -49,7 +48,8 @@ bool QuantNetwork::supports(const weights::ModelSource& source) {
     if (is_block_type(tensor.dtype)) quantised += tensor.num_values();
   }
   // A head in half precision beside quantised layers is usual; a model that is mostly not quantised stays so.
-  return fits_kernels(config.head_dim) && 2 * quantised > values;
+  return kernels::TiledAttention::fits({config.num_kv_heads, config.head_dim}, config.num_heads) &&
+         2 * quantised > values;
 }
 
 QuantNetwork::QuantNetwork(std::shared_ptr<const weights::ModelSource> source)

@@ -31,13 +31,10 @@ struct QuantLayer {
   QuantMlp mlp;
 };
 
-/// Head sizes of kernels::paged_attention().
-bool fits_kernels(int64_t head_dim);
-
 /// The same network as model::Decoder, from the same tensors. Immutable.
 class QuantNetwork {
  public:
-  /// Whether most of a file's matrices are quantised already, and the kernels take its head size.
+  /// Whether most of a file's matrices are quantised already, and the kernels take its heads.
   static bool supports(const weights::ModelSource& source);
   static std::shared_ptr<const QuantNetwork> load(std::shared_ptr<const weights::ModelSource> source);
 

@@ -31,8 +31,9 @@ kernels::BFloat16* page_values(const at::Tensor& pages) {
   return static_cast<kernels::BFloat16*>(pages.data_ptr());
 }
 
-kernels::PagedLayout layout_of(const PagedCache& cache) {
-  return {cache.shape().num_kv_heads, cache.shape().page_size, cache.shape().head_dim};
+kernels::PairedLayout layout_of(const PagedCache& cache) {
+  CALYREX_CHECK(cache.shape().page_size == kernels::PairedLayout::kPageSize, "{}", cache.shape().page_size);
+  return {cache.shape().num_kv_heads, cache.shape().head_dim};
 }
 
 /// out[r, :] = x[row_begin + r] w^T.
@@ -51,12 +52,7 @@ void product(kernels::TeamMember& team, const QuantMatrix& w, const QuantRows& x
 /// Writes one row of keys and one of values where it belongs.
 void store_row(const PagedCache& cache, int64_t layer, const float* k, const float* v, int64_t slot) {
   const auto& [k_pages, v_pages] = cache.pages(layer);
-  kernels::StorePagesArgs<float, kernels::BFloat16> args{
-      .layout = layout_of(cache), .rows_in = k, .slots = &slot, .rows = 1, .pages = page_values(k_pages)};
-  kernels::store_pages(args);
-  args.rows_in = v;
-  args.pages = page_values(v_pages);
-  kernels::store_pages(args);
+  kernels::store_paired(layout_of(cache), k, v, slot, page_values(k_pages), page_values(v_pages));
 }
 
 template <typename T>
@@ -72,31 +68,24 @@ std::vector<LogitsRow> QuantRunner::run(const QuantBatch& batch) {
   return results_;
 }
 
-void QuantRunner::make_stage(Stage& stage, const StageShape& shape, const PagedQueries& queries,
-                             const PagedCache* cache) {
+void QuantRunner::make_stage(Stage& stage, const StageShape& shape,
+                             const std::vector<kernels::AttentionRun>& queries, const PagedCache* cache) {
   stage.mlp_input.resize(shape.rows, hidden_size(), RowPrecision::kInt8);
   stage.activated.resize(std::min(shape.rows, kMlpRows), shape.intermediate_size, RowPrecision::kInt8);
   grow(gate_up_, std::min(shape.rows, kMlpRows) * 2 * shape.intermediate_size);
   if (cache == nullptr) return;
-  const kernels::PagedLayout layout = layout_of(*cache);
+  const kernels::PairedLayout layout = layout_of(*cache);
   const int64_t query_width = shape.num_heads * layout.head_dim;
   const int64_t key_width = layout.num_kv_heads * layout.head_dim;
-  stage.attention_input.resize(queries.size(), hidden_size(), RowPrecision::kInt16);
+  stage.attention_input.resize(shape.queries, hidden_size(), RowPrecision::kInt16);
   stage.key_input.resize(shape.keys, hidden_size(), RowPrecision::kInt16);
-  stage.attended.resize(queries.size(), query_width, RowPrecision::kInt8);
-  grow(packed_, queries.size() * (query_width + 2 * key_width) + shape.keys * 2 * key_width);
-  grow(q_, queries.size() * query_width);
-  grow(attended_, queries.size() * query_width);
-  grow(k_, std::max(queries.size(), shape.keys) * key_width);
-  grow(v_, std::max(queries.size(), shape.keys) * key_width);
-  stage.args = {.layout = layout,
-                .page_table = queries.page_table(),
-                .lengths = queries.lengths().data(),
-                .batch = queries.size(),
-                .max_pages = queries.max_pages(),
-                .num_heads = shape.num_heads,
-                .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(layout.head_dim)))};
-  stage.tasks = kernels::PagedAttentionTasks(layout, queries.lengths(), shape.num_heads);
+  stage.attended.resize(shape.queries, query_width, RowPrecision::kInt8);
+  grow(packed_, shape.queries * (query_width + 2 * key_width) + shape.keys * 2 * key_width);
+  grow(q_, shape.queries * query_width);
+  grow(attended_, shape.queries * query_width);
+  grow(k_, std::max(shape.queries, shape.keys) * key_width);
+  grow(v_, std::max(shape.queries, shape.keys) * key_width);
+  stage.attention = kernels::TiledAttention(layout, shape.num_heads, queries);
 }
 
 void QuantRunner::make_room(const QuantBatch& batch) {
@@ -109,7 +98,10 @@ void QuantRunner::make_room(const QuantBatch& batch) {
   std::iota(all_rows_.rows.begin(), all_rows_.rows.end(), int64_t{0});
   groups_.resize(batch.groups.size());
   make_stage(backbone_,
-             {.rows = rows, .num_heads = config.num_heads, .intermediate_size = config.intermediate_size},
+             {.rows = rows,
+              .queries = rows,
+              .num_heads = config.num_heads,
+              .intermediate_size = config.intermediate_size},
              batch.queries, &cache_);
   for (size_t n = 0; n < groups_.size(); ++n) {
     const QuantGroup& group = batch.groups[n];
@@ -119,6 +111,7 @@ void QuantRunner::make_room(const QuantBatch& batch) {
     make_stage(
         groups_[n],
         {.rows = group.rows.size(),
+         .queries = group.query_rows.size(),
          .keys = group.key_rows.size(),
          .num_heads = adapter.cal.num_heads,
          .intermediate_size = cal ? adapter.cal.intermediate_size : adapter.parallel_mlp.intermediate_size},
@@ -201,18 +194,17 @@ void QuantRunner::add_product(Team& team, const QuantMatrix& w, const QuantRows&
 }
 
 void QuantRunner::attend(Team& team, Stage& stage, const PagedCache& cache, int64_t layer) {
-  AttentionArgs args = stage.args;
-  args.q = q_.data();
-  args.out = attended_.data();
   const auto& [k_pages, v_pages] = cache.pages(layer);
-  args.k_pages = page_values(k_pages);
-  args.v_pages = page_values(v_pages);
-  team.phase(stage.tasks.num_tasks(), [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n) stage.tasks.attend(args, n);
+  const kernels::TiledAttentionArgs args{.q = q_.data(),
+                                         .k_pages = page_values(k_pages),
+                                         .v_pages = page_values(v_pages),
+                                         .out = attended_.data()};
+  team.phase(stage.attention.num_tasks(), [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) stage.attention.attend(args, n);
   });
   const int64_t width = stage.attended.columns();
-  team.phase(args.batch, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) stage.tasks.merge(args, row);
+  team.phase(stage.attention.num_rows(), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) stage.attention.merge(args, row);
     kernels::quantize_rows(attended_.data() + begin * width, width, begin, end, stage.attended);
   });
 }

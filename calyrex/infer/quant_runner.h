@@ -9,16 +9,16 @@
 #include "calyrex/infer/paged_cache.h"
 #include "calyrex/infer/quant_batch.h"
 #include "calyrex/infer/quant_network.h"
-#include "calyrex/kernels/paged_attention.h"
 #include "calyrex/kernels/quant_rows.h"
 #include "calyrex/kernels/team.h"
+#include "calyrex/kernels/tiled_attention.h"
 
 namespace calyrex::infer {
 
 /// Computes what model::Decoder and its adapters compute, with activations of 8 bits in products (16 bits
 /// into attention and into the head) and float32 between them. Owns the buffers of a step, which only ever
-/// grow. The bits of a row depend neither on the other rows of the step nor on the number of threads.
-/// Thread-compatible.
+/// grow. The pages of `cache` and of an adapter's spans are laid out as kernels::PairedLayout. The bits of a
+/// row depend neither on the other rows of the step nor on the number of threads. Thread-compatible.
 class QuantRunner {
  public:
   /// `cache`: bfloat16 on the CPU, all layers; it and the network outlive the runner.
@@ -30,7 +30,6 @@ class QuantRunner {
 
  private:
   using Team = kernels::TeamMember;
-  using AttentionArgs = kernels::PagedAttentionArgs<float, kernels::BFloat16>;
 
   /// Inputs of products and the plan of one attention: of the backbone, or of one group.
   struct Stage {
@@ -39,12 +38,12 @@ class QuantRunner {
     kernels::QuantRows attended;         // [query rows, num_heads * head_dim]
     kernels::QuantRows mlp_input;        // [rows, hidden_size]
     kernels::QuantRows activated;        // [rows of a chunk, intermediate_size]
-    AttentionArgs args;                  // but for the buffers
-    kernels::PagedAttentionTasks tasks;
+    kernels::TiledAttention attention;
   };
   /// The size of one stage's buffers.
   struct StageShape {
     int64_t rows = 0;
+    int64_t queries = 0;
     int64_t keys = 0;
     int64_t num_heads = 0;
     int64_t intermediate_size = 0;
@@ -52,7 +51,7 @@ class QuantRunner {
 
   // Before the parallel region.
   void make_room(const QuantBatch& batch);
-  void make_stage(Stage& stage, const StageShape& shape, const PagedQueries& queries,
+  void make_stage(Stage& stage, const StageShape& shape, const std::vector<kernels::AttentionRun>& queries,
                   const PagedCache* cache);
 
   // On every thread of the region, phase by phase.

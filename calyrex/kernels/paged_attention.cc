@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "calyrex/base/error.h"
@@ -24,6 +25,15 @@ constexpr int64_t kBlockKeys = 64;  // keys between two updates of the running m
 constexpr int64_t kTileQueries = 4;
 constexpr int64_t kTileKeys = 4;  // as many as sum_lanes_of_four() takes
 constexpr float kNoKeys = -std::numeric_limits<float>::infinity();
+
+/// Some query heads of one sequence that share a key/value head, and the keys they look at.
+struct AttentionTask {
+  int64_t sequence = 0;
+  int64_t first_head = 0;
+  int64_t num_heads = 0;
+  int64_t key_begin = 0;
+  int64_t key_end = 0;
+};
 
 /// Where a task's result goes: unnormalised sums with their maximum and weight, to be merged, or normalised.
 struct PartialSums {
@@ -304,23 +314,30 @@ void merge_splits(const PartialSums& splits, int64_t count, int64_t queries, int
   }
 }
 
-template <typename Query, typename Cache>
-void run_attention(const PagedAttentionArgs<Query, Cache>& args) {
-  PagedAttentionTasks tasks(args.layout, {args.lengths, static_cast<size_t>(args.batch)}, args.num_heads);
-  parallel_items(tasks.num_tasks(), tasks.work(), [&](int64_t n) { tasks.attend(args, n); });
-  parallel_for(args.batch, args.num_heads * args.layout.head_dim, [&](int64_t begin, int64_t end) {
-    for (int64_t sequence = begin; sequence < end; ++sequence) tasks.merge(args, sequence);
-  });
-}
+/// The work in two phases: attend() once for each task, then merge() once for each sequence. Calls of one
+/// phase may run at the same time.
+class PagedAttentionTasks {
+ public:
+  PagedAttentionTasks(const PagedLayout& layout, std::span<const int64_t> lengths, int64_t num_heads);
 
-template <typename Args, typename Kernel>
-void run_store(Kernel kernel, const Args& args) {
-  check_layout(args.layout);
-  parallel_for(args.rows, args.layout.num_kv_heads * args.layout.head_dim,
-               [&](int64_t begin, int64_t end) { kernel(args, begin, end); });
-}
+  int64_t num_tasks() const { return static_cast<int64_t>(tasks_.size()); }
+  /// Multiplications of all tasks.
+  int64_t work() const { return work_; }
 
-}  // namespace
+  template <typename Query, typename Cache>
+  void attend(const PagedAttentionArgs<Query, Cache>& args, int64_t task);
+  template <typename Query, typename Cache>
+  void merge(const PagedAttentionArgs<Query, Cache>& args, int64_t sequence) const;
+
+ private:
+  int64_t head_dim_ = 0;
+  int64_t work_ = 0;
+  std::vector<AttentionTask> tasks_;  // by sequence, then head, then key
+  std::vector<int64_t> first_task_;   // [sequences + 1]
+  std::vector<float> out_;            // [tasks, heads of a task, head_dim], not yet divided by the weight
+  std::vector<float> maximum_;        // [tasks, heads of a task]
+  std::vector<float> weight_;         // [tasks, heads of a task]
+};
 
 PagedAttentionTasks::PagedAttentionTasks(const PagedLayout& layout, std::span<const int64_t> lengths,
                                          int64_t num_heads)
@@ -371,12 +388,23 @@ void PagedAttentionTasks::merge(const PagedAttentionArgs<Query, Cache>& args, in
   }
 }
 
-template void PagedAttentionTasks::attend(const PagedAttentionArgs<float, float>&, int64_t);
-template void PagedAttentionTasks::attend(const PagedAttentionArgs<float, BFloat16>&, int64_t);
-template void PagedAttentionTasks::attend(const PagedAttentionArgs<BFloat16, BFloat16>&, int64_t);
-template void PagedAttentionTasks::merge(const PagedAttentionArgs<float, float>&, int64_t) const;
-template void PagedAttentionTasks::merge(const PagedAttentionArgs<float, BFloat16>&, int64_t) const;
-template void PagedAttentionTasks::merge(const PagedAttentionArgs<BFloat16, BFloat16>&, int64_t) const;
+template <typename Query, typename Cache>
+void run_attention(const PagedAttentionArgs<Query, Cache>& args) {
+  PagedAttentionTasks tasks(args.layout, {args.lengths, static_cast<size_t>(args.batch)}, args.num_heads);
+  parallel_items(tasks.num_tasks(), tasks.work(), [&](int64_t n) { tasks.attend(args, n); });
+  parallel_for(args.batch, args.num_heads * args.layout.head_dim, [&](int64_t begin, int64_t end) {
+    for (int64_t sequence = begin; sequence < end; ++sequence) tasks.merge(args, sequence);
+  });
+}
+
+template <typename Args, typename Kernel>
+void run_store(Kernel kernel, const Args& args) {
+  check_layout(args.layout);
+  parallel_for(args.rows, args.layout.num_kv_heads * args.layout.head_dim,
+               [&](int64_t begin, int64_t end) { kernel(args, begin, end); });
+}
+
+}  // namespace
 
 void paged_attention(const PagedAttentionArgs<float, float>& args) { run_attention(args); }
 void paged_attention(const PagedAttentionArgs<float, BFloat16>& args) { run_attention(args); }

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include "calyrex/kernels/bfloat16.h"
 
@@ -43,43 +41,6 @@ struct PagedAttentionArgs {
 void paged_attention(const PagedAttentionArgs<float, float>& args);
 void paged_attention(const PagedAttentionArgs<float, BFloat16>& args);
 void paged_attention(const PagedAttentionArgs<BFloat16, BFloat16>& args);
-
-/// Some query heads of one sequence that share a key/value head, and the keys they look at.
-struct AttentionTask {
-  int64_t sequence = 0;
-  int64_t first_head = 0;
-  int64_t num_heads = 0;
-  int64_t key_begin = 0;
-  int64_t key_end = 0;
-};
-
-/// The same in two phases, for callers that bring their own threads and attend again and again to sequences
-/// of the same lengths (layer after layer). In the first, attend() is called once for each task; in the
-/// second, merge() once for each sequence. Calls of one phase may run at the same time.
-class PagedAttentionTasks {
- public:
-  PagedAttentionTasks() = default;
-  PagedAttentionTasks(const PagedLayout& layout, std::span<const int64_t> lengths, int64_t num_heads);
-
-  int64_t num_tasks() const { return static_cast<int64_t>(tasks_.size()); }
-  int64_t num_sequences() const { return static_cast<int64_t>(first_task_.size()) - 1; }
-  /// Multiplications of all tasks.
-  int64_t work() const { return work_; }
-
-  template <typename Query, typename Cache>
-  void attend(const PagedAttentionArgs<Query, Cache>& args, int64_t task);
-  template <typename Query, typename Cache>
-  void merge(const PagedAttentionArgs<Query, Cache>& args, int64_t sequence) const;
-
- private:
-  int64_t head_dim_ = 0;
-  int64_t work_ = 0;
-  std::vector<AttentionTask> tasks_;  // by sequence, then head, then key
-  std::vector<int64_t> first_task_;   // [sequences + 1]
-  std::vector<float> out_;            // [tasks, heads of a task, head_dim], not yet divided by the weight
-  std::vector<float> maximum_;        // [tasks, heads of a task]
-  std::vector<float> weight_;         // [tasks, heads of a task]
-};
 
 /// Writes rows of keys or values into cache pages: row r goes to slot slots[r] = page * page_size + offset; a
 /// negative slot is skipped. Source is float or BFloat16.
