@@ -1,4 +1,4 @@
-// calyrex data: build rules writes the rule-following data set, grade judges answers to its rows.
+// calyrex data: build writes data sets, stats and preview show them, grade judges answers to rule rows.
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -7,6 +7,7 @@
 #include "calyrex/base/fields.h"
 #include "calyrex/cli/arguments.h"
 #include "calyrex/cli/commands.h"
+#include "calyrex/cli/data_commands.h"
 #include "calyrex/data/answers.h"
 #include "calyrex/data/grader.h"
 #include "calyrex/data/report_text.h"
@@ -74,7 +75,8 @@ void add_grade_command(CLI::App& data_group, Run& run) {
 }
 
 void add_build_command(CLI::App& data_group, Run& run) {
-  CLI::App* build = data_group.add_subcommand("build", "Write a data set of the project's own making");
+  CLI::App* build =
+      data_group.add_subcommand("build", "Write a data set: rule-following chats, or a mixture of files");
   build->require_subcommand(1);
   CLI::App* rules =
       build->add_subcommand("rules", "Chats whose system message states rules that a program can check");
@@ -102,15 +104,18 @@ void add_build_command(CLI::App& data_group, Run& run) {
   rules->add_flag("--list", options->list, "Print the rules and exit");
   rules->add_flag("--json", options->json, "Print the manifest");
   rules->callback([options, &run] { run = [options] { build_rules(*options); }; });
+  add_mix_command(*build, run);
 }
 
 }  // namespace
 
 void add_data_command(CLI::App& app, Run& run) {
-  CLI::App* data_group = app.add_subcommand("data", "Build and grade data sets");
+  CLI::App* data_group = app.add_subcommand("data", "Build, grade and look at data sets");
   data_group->require_subcommand(1);
   add_build_command(*data_group, run);
   add_grade_command(*data_group, run);
+  add_data_stats_command(*data_group, run);
+  add_data_preview_command(*data_group, run);
 }
 
 }  // namespace calyrex::cli

@@ -5,13 +5,13 @@
 #include <string>
 
 #include <CLI/CLI.hpp>
-#include <unistd.h>
 
 #include "calyrex/base/error.h"
 #include "calyrex/base/json.h"
 #include "calyrex/base/log.h"
 #include "calyrex/cli/arguments.h"
 #include "calyrex/cli/commands.h"
+#include "calyrex/cli/terminal.h"
 #include "calyrex/text/chat_encoder.h"
 #include "calyrex/text/render_view.h"
 #include "calyrex/weights/adapter_folder.h"
@@ -97,8 +97,7 @@ void render(const RenderOptions& options) {
   if (options.json) {
     std::cout << to_json_line(text::render_view_json(chat, *tokenizer)) << '\n';
   } else {
-    const auto colour = isatty(STDOUT_FILENO) ? text::Colour::kAnsi : text::Colour::kPlain;
-    std::cout << text::render_view_text(chat, *tokenizer, colour);
+    std::cout << text::render_view_text(chat, *tokenizer, output_colour());
   }
 }
 

@@ -132,20 +132,23 @@ ChatRow parse_row(const Json& json, std::string_view source) {
   return row;
 }
 
+void for_each_json_row(const std::filesystem::path& path, const std::function<void(int64_t, Json)>& value) {
+  if (path.extension() != ".json") {
+    for_each_json_line(path, value);
+    return;
+  }
+  Json list = read_json_file(path, {.max_bytes = kMaxListFileBytes});
+  if (!list.is_array()) fail(ErrorCode::kInvalidArgument, "{}: expected a list of rows", path.string());
+  for (size_t i = 0; i < list.size(); ++i) value(static_cast<int64_t>(i) + 1, std::move(list[i]));
+}
+
 void for_each_row(const std::filesystem::path& path, const std::function<void(ChatRow)>& row) {
   const std::string name = path.filename().string();
-  const auto deliver = [&](int64_t number, const Json& json) {
+  for_each_json_row(path, [&](int64_t number, const Json& json) {
     ChatRow parsed = parse_row(json, fmt::format("{}:{}", path.string(), number));
     if (!json.contains("id") || json["id"].is_null()) parsed.id = fmt::format("{}:{}", name, number);
     row(std::move(parsed));
-  };
-  if (path.extension() != ".json") {
-    for_each_json_line(path, deliver);
-    return;
-  }
-  const Json list = read_json_file(path, {.max_bytes = kMaxListFileBytes});
-  if (!list.is_array()) fail(ErrorCode::kInvalidArgument, "{}: expected a list of rows", path.string());
-  for (size_t i = 0; i < list.size(); ++i) deliver(static_cast<int64_t>(i) + 1, list[i]);
+  });
 }
 
 std::vector<ChatRow> read_rows(const std::filesystem::path& path) {

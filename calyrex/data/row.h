@@ -35,6 +35,10 @@ inline constexpr auto enum_names(RowFormat) {
 /// file:line. A row that is no chat throws kInvalidArgument with `source` and what is missing.
 ChatRow parse_row(const Json& json, std::string_view source);
 
+/// Calls `value(number, json)` for each line of a .jsonl file or each element of a .json list, numbered
+/// from 1.
+void for_each_json_row(const std::filesystem::path& path, const std::function<void(int64_t, Json)>& value);
+
 /// Rows of a .jsonl file, or of a .json file that holds a list. Calls `row` in file order.
 void for_each_row(const std::filesystem::path& path, const std::function<void(ChatRow)>& row);
 std::vector<ChatRow> read_rows(const std::filesystem::path& path);

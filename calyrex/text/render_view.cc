@@ -63,6 +63,54 @@ std::string_view token_text(const EncodedChat& chat, size_t token) {
 /// Control characters of foreign text must not reach the terminal: shown as JSON escapes them.
 std::string visible(std::string_view text) { return to_json_line(Json(std::string(text))); }
 
+/// The same for running text: line ends and tabs stay, quotes and backslashes are themselves.
+std::string visible_lines(std::string_view text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    if (c == 0xc2 && next >= 0x80 && next < 0xa0) {  // C1 controls
+      result += fmt::format("\\u{:04x}", next);
+      ++i;
+    } else if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) {
+      result += fmt::format("\\u{:04x}", c);
+    } else {
+      result += text[i];
+    }
+  }
+  return result;
+}
+
+/// A stretch of text of one origin that is all span or none, all label or none.
+struct Stretch {
+  int64_t begin = 0;
+  int64_t end = 0;
+  Origin origin = Origin::kTemplate;
+  bool system = false;
+  bool label = false;
+};
+
+std::vector<Stretch> stretches_of(const EncodedChat& chat) {
+  std::vector<Stretch> stretches;
+  size_t piece = 0;
+  for (size_t token = 0; token < chat.token_ids.size(); ++token) {
+    while (piece + 1 < chat.pieces.size() && chat.pieces[piece].byte_end <= chat.token_byte_begin[token])
+      ++piece;
+    const Stretch next{.begin = stretches.empty() ? 0 : stretches.back().end,
+                       .end = chat.token_byte_end[token],
+                       .origin = chat.pieces[piece].origin,
+                       .system = contains(chat.system_spans, static_cast<int64_t>(token)),
+                       .label = contains(chat.assistant_spans, static_cast<int64_t>(token))};
+    if (!stretches.empty() && stretches.back().origin == next.origin &&
+        stretches.back().system == next.system && stretches.back().label == next.label) {
+      stretches.back().end = next.end;
+    } else {
+      stretches.push_back(next);
+    }
+  }
+  return stretches;
+}
+
 std::string span_list(const TokenSpans& spans) {
   if (spans.empty()) return "none";
   std::string list;
@@ -114,6 +162,23 @@ std::string render_view_text(const EncodedChat& chat, const Tokenizer& tokenizer
                      span_list(chat.system_spans), span_list(chat.assistant_spans));
   if (!chat.append_only) {
     out += "earlier turns read differently once later ones follow, so the last answer alone is trained\n";
+  }
+  return out;
+}
+
+std::string render_chat_text(const EncodedChat& chat, Colour colour) {
+  std::string out;
+  for (const Stretch& stretch : stretches_of(chat)) {
+    const auto begin = static_cast<size_t>(stretch.begin);
+    const std::string text =
+        visible_lines(std::string_view(chat.text).substr(begin, static_cast<size_t>(stretch.end) - begin));
+    if (colour == Colour::kAnsi) {
+      out += fmt::format("{}{}{}{}\x1b[0m", origin_colour(stretch.origin), stretch.system ? "\x1b[1m" : "",
+                         stretch.label ? "\x1b[4m" : "", text);
+    } else {
+      out += fmt::format("[{}{}{}] {}\n", origin_name(stretch.origin), stretch.system ? " S" : "",
+                         stretch.label ? " L" : "", text);
+    }
   }
   return out;
 }

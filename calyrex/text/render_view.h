@@ -17,4 +17,8 @@ enum class Colour { kPlain, kAnsi };
 /// text; then the spans and counts.
 std::string render_view_text(const EncodedChat& chat, const Tokenizer& tokenizer, Colour colour);
 
+/// The chat's own text with the same colours, line by line as it is; kPlain marks each stretch instead: its
+/// origin, S, L. Control characters other than line ends are shown as JSON escapes them.
+std::string render_chat_text(const EncodedChat& chat, Colour colour);
+
 }  // namespace calyrex::text

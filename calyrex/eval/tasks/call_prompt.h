@@ -8,10 +8,6 @@
 
 namespace calyrex::eval {
 
-/// Function descriptions {"name", "description", "parameters"} with JSON Schema's type names (dict, float,
-/// tuple and any are BFCL's), as the `tools` of a chat template.
-Json to_tools(const Json& functions);
-
 /// The ask of a chat that may call functions. kTools: through the template's `tools`, with the chat's own or
 /// the neutral system message. kSystem: schemas and the format of calls in the system message, behind the
 /// chat's own. kUser: at the head of the first user message.
