@@ -12,6 +12,7 @@ void add_commands(CLI::App& app, Run& run);
 void add_chat_command(CLI::App& app, Run& run);
 void add_generate_command(CLI::App& app, Run& run);
 void add_score_command(CLI::App& app, Run& run);
+void add_analyze_command(CLI::App& app, Run& run);
 void add_bench_command(CLI::App& app, Run& run);
 void add_data_command(CLI::App& app, Run& run);
 /// The group `eval`: run, list, info, compare.

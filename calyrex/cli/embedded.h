@@ -11,7 +11,9 @@ std::string_view demo_config();
 std::string_view demo_page();
 /// web/evaluation.html, likewise.
 std::string_view evaluation_page();
-/// web/report.css, the style of both pages.
+/// web/analysis.html, likewise.
+std::string_view analysis_page();
+/// web/report.css, the style of the pages.
 std::string_view report_style();
 /// Chart.js as Debian ships it (MIT licence).
 std::string_view chart_library();

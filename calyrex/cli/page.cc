@@ -48,6 +48,8 @@ std::string make_demo_page(Json report, const Json& loss) {
   return fill_page(demo_page(), report);
 }
 
+std::string make_analysis_page(const Json& report) { return fill_page(analysis_page(), report); }
+
 std::string make_evaluation_page(const Json& report) { return fill_page(evaluation_page(), report); }
 
 }  // namespace calyrex::cli

@@ -13,4 +13,7 @@ std::string make_demo_page(Json report, const Json& loss);
 /// `report` as eval::make_report() gives it.
 std::string make_evaluation_page(const Json& report);
 
+/// `report` of the activation analysis.
+std::string make_analysis_page(const Json& report);
+
 }  // namespace calyrex::cli

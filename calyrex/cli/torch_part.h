@@ -28,6 +28,19 @@ struct AdapterInitRequest {
   std::vector<std::string> settings;  // --set cal.intermediate_size=128
 };
 
+/// See study::AnalysisOptions.
+struct AnalyzeRequest {
+  lm::LocalModelOptions model;
+  std::filesystem::path adapter;  // empty = none
+  double scale = 1.0;
+  std::filesystem::path data;
+  int64_t limit = 240;
+  int64_t answers = 48;
+  int64_t examples = 6;
+  int64_t max_new_tokens = 48;
+  uint64_t seed = 0;
+};
+
 /// Entry points of the torch part. Errors are calyrex::Error.
 class TorchPart {
  public:
@@ -36,6 +49,8 @@ class TorchPart {
   /// Trains to the end, or until interrupted (kCancelled after a checkpoint).
   virtual void train(const TrainRequest& request) = 0;
   virtual void init_adapter(const AdapterInitRequest& request) = 0;
+  /// The report of the activation analysis.
+  virtual Json analyze(const AnalyzeRequest& request) = 0;
   /// Markdown table of every training setting.
   virtual std::string document_train_config() = 0;
   /// torch version, threads, CPU capability, device: for --version --verbose and benchmarks.

@@ -8,6 +8,7 @@
 #include "calyrex/infer/open.h"
 #include "calyrex/model/cpu_allocator.h"
 #include "calyrex/model/device.h"
+#include "calyrex/study/analysis_run.h"
 #include "calyrex/train/config.h"
 #include "calyrex/train/run.h"
 
@@ -34,6 +35,19 @@ class TorchPartImpl final : public TorchPart {
                               .output = request.output,
                               .seed = request.seed,
                               .settings = request.settings});
+  }
+  Json analyze(const AnalyzeRequest& request) override {
+    study::AnalysisOptions options{.model = request.model,
+                                   .adapter = {},
+                                   .scale = request.scale,
+                                   .data = request.data,
+                                   .limit = request.limit,
+                                   .answers = request.answers,
+                                   .examples = request.examples,
+                                   .max_new_tokens = request.max_new_tokens,
+                                   .seed = request.seed};
+    if (!request.adapter.empty()) options.adapter = request.adapter;
+    return study::run_analysis(options);
   }
   std::string document_train_config() override { return train::document_train_config(); }
   Json describe() override {

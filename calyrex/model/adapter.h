@@ -39,6 +39,17 @@ inline constexpr size_t kNumLayerLinears = 4;
 /// What LoRA adds in one of them (lora.h).
 struct LowRankUpdate;
 
+/// Watches what blocks add to the residual stream, and may weaken it or switch it off; for analysis.
+class BlockObserver {
+ public:
+  virtual ~BlockObserver() = default;
+  /// Called before a sublayer's result `delta` [n, hidden_size] is added to `rows` (undefined = all) of
+  /// `hidden` [num_tokens, hidden_size]. Returns the factor that the group's scale is multiplied with; at 0
+  /// nothing is added.
+  virtual double on_contribution(int64_t layer, AdapterParameter::Part part, const at::Tensor& hidden,
+                                 const at::Tensor& rows, const at::Tensor& delta) = 0;
+};
+
 /// One adapter's part of a forward pass. Row tensors are int64 indices of batch rows on the model's device.
 struct AdapterGroup;
 
@@ -70,6 +81,10 @@ class Adapter {
 
  protected:
   explicit Adapter(weights::AdapterConfig config) : config_(std::move(config)) {}
+  /// Adds a sublayer's result to rows (undefined = all) at the group's scale, past its observer.
+  static at::Tensor add_contribution(int64_t layer, AdapterParameter::Part part, at::Tensor hidden,
+                                     const at::Tensor& rows, const at::Tensor& delta,
+                                     const AdapterGroup& group);
   weights::AdapterConfig config_;
   std::vector<AdapterParameter> parameters_;
 };
@@ -84,6 +99,7 @@ struct AdapterGroup {
   at::Tensor query_positions;      // [query_rows] positions, for CAL with position: rope
   at::Tensor key_positions;        // [key_rows]
   Attention* attention = nullptr;  // from query_rows to the spans
+  BlockObserver* observer = nullptr;
 
   bool active() const { return adapter != nullptr && scale != 0.0; }
 };

@@ -62,13 +62,14 @@ at::Tensor CalAdapter::after_layer(int64_t layer, const at::Tensor&, at::Tensor 
   const CalBlock& block = found->second;
   if (group.query_rows.defined()) {
     const at::Tensor delta = attention_delta(layer, block, hidden, group);
-    hidden = add_to_rows(std::move(hidden), group.query_rows, delta, group.scale);
+    hidden = add_contribution(layer, AdapterParameter::Part::kAttention, std::move(hidden), group.query_rows,
+                              delta, group);
   }
   const bool anchored = config_.cal.mlp_scope == weights::MlpScope::kAnchored;
   if (!block.mlp.down.defined() || (anchored && !group.query_rows.defined())) return hidden;
   const at::Tensor& rows = anchored ? group.query_rows : group.rows;
   const at::Tensor delta = block.mlp.forward(gather_rows(hidden, rows));
-  return add_to_rows(std::move(hidden), rows, delta, group.scale);
+  return add_contribution(layer, AdapterParameter::Part::kMlp, std::move(hidden), rows, delta, group);
 }
 
 }  // namespace calyrex::model

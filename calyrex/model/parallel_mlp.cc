@@ -25,7 +25,7 @@ at::Tensor ParallelMlpAdapter::after_layer(int64_t layer, const at::Tensor& laye
   const at::Tensor& rows = anchored ? group.query_rows : group.rows;
   const at::Tensor& read = reads_layer_input(layer) ? layer_input : hidden;
   const at::Tensor delta = found->second.forward(gather_rows(read, rows));
-  return add_to_rows(std::move(hidden), rows, delta, group.scale);
+  return add_contribution(layer, AdapterParameter::Part::kMlp, std::move(hidden), rows, delta, group);
 }
 
 }  // namespace calyrex::model

@@ -7,7 +7,6 @@
 #include "calyrex/lm/validation.h"
 
 namespace calyrex::infer {
-namespace {
 
 text::ChatOptions chat_options(const weights::ModelSource& model, const lm::LocalModelOptions& options,
                                const weights::AdapterFolder* adapter) {
@@ -34,14 +33,12 @@ text::ChatOptions chat_options(const weights::ModelSource& model, const lm::Loca
   return chat;
 }
 
-}  // namespace
-
 PromptEncoder::PromptEncoder(std::shared_ptr<const weights::ModelSource> model,
                              std::shared_ptr<const text::Tokenizer> tokenizer,
                              const lm::LocalModelOptions& options, const weights::AdapterFolder* adapter)
     : model_(std::move(model)),
       tokenizer_(std::move(tokenizer)),
-      chat_options_(chat_options(*model_, options, adapter)) {}
+      chat_options_(infer::chat_options(*model_, options, adapter)) {}
 
 const text::ChatEncoder& PromptEncoder::chat() const {
   const std::lock_guard lock(mutex_);

@@ -13,6 +13,11 @@
 
 namespace calyrex::infer {
 
+/// Template, date and span rules as the adapter's folder says (null = none), unless the options replace them.
+/// Warns when the adapter's template is not the model's own, and when an option replaces it.
+text::ChatOptions chat_options(const weights::ModelSource& model, const lm::LocalModelOptions& options,
+                               const weights::AdapterFolder* adapter);
+
 /// Encodes for one model and one adapter (or none): template, date and span as the adapter's folder says,
 /// unless the options replace them. The chat template is compiled when a chat first needs it, so that a model
 /// without one still takes text and ids. Thread-safe.
