@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
@@ -66,6 +67,16 @@ void set_log_level(LogLevel level) { logger().set_level(to_spdlog(level)); }
 
 void log_line(LogLevel level, std::string_view text) {
   logger().log(to_spdlog(level), spdlog::string_view_t(text.data(), text.size()));
+}
+
+void log_line_once(LogLevel level, const std::string& text) {
+  static std::mutex mutex;
+  static std::set<std::string> seen;
+  {
+    const std::lock_guard lock(mutex);
+    if (!seen.insert(text).second) return;
+  }
+  log_line(level, text);
 }
 
 ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) == 1) {}

@@ -27,6 +27,13 @@ void log_warning(fmt::format_string<Args...> format, Args&&... args) {
   log_line(LogLevel::kWarning, fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// A line that is worth saying once in a process, however often its cause is met.
+void log_line_once(LogLevel level, const std::string& text);
+template <typename... Args>
+void log_warning_once(fmt::format_string<Args...> format, Args&&... args) {
+  log_line_once(LogLevel::kWarning, fmt::format(format, std::forward<Args>(args)...));
+}
+
 /// A line on stderr that rewrites itself, shown only on a terminal. Log lines written meanwhile go above it.
 /// One at a time; not thread-safe.
 class ProgressLine {

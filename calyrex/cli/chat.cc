@@ -29,13 +29,20 @@ struct ChatFlags {
 /// Lines of standard input by plain reads, so that Ctrl-C gets through.
 class LineReader {
  public:
-  /// The next line without its end; nothing at the end of input. Interrupted: an empty line.
+  static constexpr size_t kMaxLineBytes = size_t{1} << 20;
+
+  /// The next line without its end; nothing at the end of input. Interrupted, and in place of a line that is
+  /// longer than kMaxLineBytes (a note says so): an empty line.
   std::optional<std::string> next() {
     while (true) {
       const size_t end = buffer_.find('\n');
       if (end != std::string::npos) {
         std::string line = buffer_.substr(0, end);
         buffer_.erase(0, end + 1);
+        if (std::exchange(too_long_, false)) {
+          fmt::print(stderr, "error: a message may have {} bytes; this one was not sent\n", kMaxLineBytes);
+          return std::string();
+        }
         if (line.ends_with('\r')) line.pop_back();
         return line;
       }
@@ -47,20 +54,21 @@ class LineReader {
       }
       if (count < 0) fail(ErrorCode::kIo, "reading standard input failed");
       if (count == 0) {
-        if (buffer_.empty()) return std::nullopt;
+        if (buffer_.empty() && !too_long_) return std::nullopt;
         buffer_ += '\n';
         continue;
       }
       buffer_.append(chunk, static_cast<size_t>(count));
-      if (buffer_.size() > kMaxLineBytes) {
-        fail(ErrorCode::kInvalidArgument, "a line of standard input is longer than {} bytes", kMaxLineBytes);
+      if (buffer_.size() > kMaxLineBytes && buffer_.find('\n') == std::string::npos) {
+        too_long_ = true;
+        buffer_.clear();
       }
     }
   }
 
  private:
-  static constexpr size_t kMaxLineBytes = size_t{1} << 20;
   std::string buffer_;
+  bool too_long_ = false;  // of the line that is being read
 };
 
 ChatConsole make_console() {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -49,9 +50,8 @@ std::pair<const CLI::App*, std::string> innermost(const CLI::App& app) {
   return {command, name};
 }
 
-/// One line for a command line that does not parse.
-std::string usage_message(const CLI::App& app, const CLI::ParseError& error,
-                          const std::vector<std::string>& words) {
+/// What is wrong with a word that stands where a command belongs; nothing when there is none.
+std::optional<std::string> unknown_command(const CLI::App& app, const std::vector<std::string>& words) {
   const auto [command, name] = innermost(app);
   std::vector<std::string> known;
   for (const CLI::App* sub : command->get_subcommands({})) known.push_back(sub->get_name());
@@ -59,12 +59,10 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error,
   const auto rest = own == words.end() ? words.begin() : own + 1;
   const auto unknown =
       std::find_if(rest, words.end(), [](const std::string& word) { return !word.starts_with('-'); });
-  if (!known.empty() && unknown != words.end()) {
-    const std::string nearest = nearest_word(*unknown, known);
-    return fmt::format("there is no command '{} {}'{}", name, *unknown,
-                       nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
-  }
-  return fmt::format("{} ('{} --help' shows the usage)", error.what(), name);
+  if (known.empty() || unknown == words.end()) return std::nullopt;
+  const std::string nearest = nearest_word(*unknown, known);
+  return fmt::format("there is no command '{} {}'{}", name, *unknown,
+                     nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
 }
 
 void print_version(bool verbose) {
@@ -89,14 +87,18 @@ int run_program(int argc, char** argv) {
   app.add_flag("--verbose", verbose, "Log more, to stderr");
   Run run;
   add_commands(app, run);
+  const std::vector<std::string> words(argv + 1, argv + argc);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
+    if (const auto unknown = unknown_command(app, words)) fail(ErrorCode::kInvalidArgument, "{}", *unknown);
     app.exit(help);
     flush_output();
     return 0;
   } catch (const CLI::ParseError& error) {
-    fail(ErrorCode::kInvalidArgument, "{}", usage_message(app, error, {argv + 1, argv + argc}));
+    if (const auto unknown = unknown_command(app, words)) fail(ErrorCode::kInvalidArgument, "{}", *unknown);
+    fail(ErrorCode::kInvalidArgument, "{} ('{} --help' shows the usage)", error.what(),
+         innermost(app).second);
   }
   if (verbose) set_log_level(LogLevel::kDebug);
   if (version) {

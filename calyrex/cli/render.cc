@@ -56,13 +56,17 @@ text::ChatOptions chat_options(const RenderOptions& options, const weights::Toke
   if (!options.adapter.empty()) {
     const weights::AdapterFolder adapter = weights::open_adapter(options.adapter);
     chat.chat_template = adapter.chat_template;
+    if (chat.chat_template) chat.template_name = adapter.path.string();
     chat.date = adapter.config.chat_date;
     chat.span = adapter.config.span;
     if (chat.chat_template && source.chat_template && *chat.chat_template != *source.chat_template) {
       log_warning("{}: its chat template differs from the model's and is used", options.adapter);
     }
   }
-  if (!options.chat_template.empty()) chat.chat_template = text::resolve_chat_template(options.chat_template);
+  if (!options.chat_template.empty()) {
+    chat.chat_template = text::resolve_chat_template(options.chat_template);
+    chat.template_name.clear();
+  }
   if (!options.date.empty()) chat.date = options.date;
   if (!options.span_part.empty()) {
     chat.span.part =

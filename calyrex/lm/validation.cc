@@ -48,7 +48,9 @@ void validate_score_from(int64_t score_from, int64_t length) {
 
 void validate_length(int64_t length, int64_t max_positions) {
   if (length > max_positions) {
-    fail(ErrorCode::kInvalidArgument, "the request needs {} tokens, more than the model's context of {}",
+    fail(ErrorCode::kInvalidArgument,
+         "the request needs {} tokens, more than the model's context of {}; shorten the messages (in a chat, "
+         "/reset forgets them)",
          length, max_positions);
   }
 }

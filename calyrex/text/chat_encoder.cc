@@ -139,7 +139,8 @@ struct ChatEncoder::Impl {
        ChatOptions options_in)
       : tokenizer(std::move(tokenizer_in)),
         options(std::move(options_in)),
-        chat_template(template_source(source, options), source.name),
+        chat_template(template_source(source, options),
+                      options.template_name.empty() ? source.name : options.template_name),
         special_tokens(special_token_map(source, *tokenizer)),
         added(tokenizer->added_tokens()),
         stop_ids(source.stop_ids) {

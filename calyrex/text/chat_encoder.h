@@ -21,6 +21,7 @@ struct ChatOptions {
   /// Template text that replaces the model's own; resolve_chat_template() makes it from a file or "chatml",
   /// "llama3".
   std::optional<std::string> chat_template;
+  std::string template_name;     // what it belongs to, for messages; empty: the model
   Json kwargs = Json::object();  // chat_template_kwargs: enable_thinking, ...
   std::optional<std::string>
       date;  // "2026-11-29", or with "T17:05:09": what strftime_now sees; absent = today

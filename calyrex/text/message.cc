@@ -37,7 +37,9 @@ Message parse_message(const Json& json, const std::string& place) {
   }
   const auto content = json.find("content");
   if (content == json.end() || content->is_null()) {
-    if (message.role != "assistant") fail(ErrorCode::kInvalidArgument, "{}: content is missing", place);
+    if (message.role != "assistant" || json.value("tool_calls", Json()).empty()) {
+      fail(ErrorCode::kInvalidArgument, "{}: content is missing", place);
+    }
     message.has_content = false;
   } else if (content->is_string()) {
     message.content = content->get<std::string>();

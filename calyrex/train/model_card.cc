@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "calyrex/weights/model_source.h"
+
 namespace calyrex::train {
 namespace {
 
@@ -24,6 +26,11 @@ std::string training_text(const RunRecord& record) {
       "{:.0f} steps over {:.0f} tokens, {:.0f} of them labels; last loss {:.4f}. `training.json` holds every "
       "setting, the seed and the loss curve.\n\n{}\n",
       number("steps"), number("tokens"), number("label_tokens"), number("final_loss"), data_list(record));
+}
+
+/// The model's name in the card's header, which the hub reads.
+std::string hub_name(const std::string& model) {
+  return model == "default" ? std::string(weights::kDefaultModelHubName) : model;
 }
 
 /// What the kind is called, and what it did to the backbone.
@@ -50,12 +57,12 @@ KindText kind_text(weights::AdapterKind kind) {
 
 std::string full_model_card(const std::string& base_model, const RunRecord& record, int64_t num_parameters) {
   return fmt::format(
-      "---\nlibrary_name: transformers\nbase_model: {0}\ntags: [calyrex, full]\n---\n\n"
+      "---\nlibrary_name: transformers\nbase_model: {3}\ntags: [calyrex, full]\n---\n\n"
       "# Fine-tuned model\n\n"
       "All {1} parameters of `{0}` were trained.\n\n"
       "## Use\n\n"
       "    calyrex chat --model .\n\n{2}",
-      base_model, num_parameters, training_text(record));
+      base_model, num_parameters, training_text(record), hub_name(base_model));
 }
 
 std::string adapter_card(const weights::AdapterConfig& config, const RunRecord& record,
@@ -64,7 +71,7 @@ std::string adapter_card(const weights::AdapterConfig& config, const RunRecord& 
   const bool lora = config.kind == weights::AdapterKind::kLora;
   const size_t count = lora ? config.lora_modules.size() : config.placement.size();
   return fmt::format(
-      "---\nlibrary_name: {library}\nbase_model: {base}\ntags: [calyrex, {kind}]\n---\n\n"
+      "---\nlibrary_name: {library}\nbase_model: {hub}\ntags: [calyrex, {kind}]\n---\n\n"
       "# {title}\n\n"
       "{what} for `{base}`: {count} {unit}, {parameters} trained parameters, {where} layers {placement} "
       "(counted from 0). The backbone's own weights\nare untouched.\n\n"
@@ -80,8 +87,9 @@ std::string adapter_card(const weights::AdapterConfig& config, const RunRecord& 
       "must hold need checks outside\nthe model; a system prompt that states explicit defensive rules helps. "
       "What it learnt is bounded by its training data.\n",
       fmt::arg("library", lora ? "peft" : "calyrex"), fmt::arg("base", config.base_model_name_or_path),
-      fmt::arg("kind", to_string(config.kind)), fmt::arg("title", text.title), fmt::arg("what", text.what),
-      fmt::arg("count", count), fmt::arg("unit", text.unit), fmt::arg("parameters", num_parameters),
+      fmt::arg("hub", hub_name(config.base_model_name_or_path)), fmt::arg("kind", to_string(config.kind)),
+      fmt::arg("title", text.title), fmt::arg("what", text.what), fmt::arg("count", count),
+      fmt::arg("unit", text.unit), fmt::arg("parameters", num_parameters),
       fmt::arg("where", lora ? "in" : "after"), fmt::arg("placement", fmt::join(config.placement, ", ")),
       fmt::arg("peft", lora ? " The files are PEFT's own; PEFT loads them too." : ""),
       fmt::arg("training", training_text(record)));

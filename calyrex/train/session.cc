@@ -122,12 +122,16 @@ std::shared_ptr<const text::ChatEncoder> make_encoder(const LoadedConfig& loaded
                                                       const std::optional<Checkpoint>& checkpoint,
                                                       const std::string& date, StartingPoint& point) {
   const ChatSettings& chat = loaded.config.chat;
-  text::ChatOptions options{
-      .chat_template = {}, .kwargs = chat.kwargs, .date = date, .span = point.config.span};
+  text::ChatOptions options{.chat_template = {},
+                            .template_name = {},
+                            .kwargs = chat.kwargs,
+                            .date = date,
+                            .span = point.config.span};
   if (chat.chat_template && !checkpoint) {
     options.chat_template = text::resolve_chat_template(*chat.chat_template);
   } else if (point.folder && point.folder->chat_template) {
     options.chat_template = point.folder->chat_template;
+    options.template_name = point.folder->path.string();
   }
   const weights::TokenizerSource& source = model.tokenizer();
   if (!checkpoint && options.chat_template && source.chat_template &&

@@ -161,7 +161,7 @@ void check_adapter_fits(const AdapterConfig& adapter, const ModelSource& model, 
          differences);
   }
   if (!base.norms_sha256) {
-    log_warning(
+    log_warning_once(
         "the adapter does not say which weights it was trained on (no norms_sha256); using it with {}",
         model.name());
   } else if (const std::string digest = norms_sha256(model); digest != *base.norms_sha256) {
@@ -172,7 +172,7 @@ void check_adapter_fits(const AdapterConfig& adapter, const ModelSource& model, 
            "or --allow-base-mismatch",
            model.name());
     }
-    log_warning("the adapter was trained on other weights than {} (norms_sha256 differs)", model.name());
+    log_warning_once("the adapter was trained on other weights than {} (norms_sha256 differs)", model.name());
   }
 }
 

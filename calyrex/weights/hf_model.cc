@@ -106,7 +106,8 @@ std::optional<std::string> template_from_config(const Json& config, const fs::pa
 /// eos_token_id as a number or a list; ids are bounded by the vocabulary.
 std::vector<TokenId> read_eos_ids(const Json& config, const fs::path& path, int64_t vocab_size) {
   std::vector<TokenId> ids;
-  const auto found = config.is_object() ? config.find("eos_token_id") : config.end();
+  if (!config.is_object()) fail(ErrorCode::kCorruptData, "{}: not a JSON object", path.string());
+  const auto found = config.find("eos_token_id");
   if (found == config.end() || found->is_null()) return ids;
   const Json list = found->is_array() ? *found : Json::array({*found});
   for (const Json& id : list) {

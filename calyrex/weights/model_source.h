@@ -67,6 +67,9 @@ class ModelSource {
 /// leftovers such as rotary_emb.inv_freq. Missing path: kNotFound. Unsupported type or key: kUnsupported.
 std::shared_ptr<const ModelSource> open_model(const std::string& name);
 
+/// The hub's name of the backbone that "default" stands for.
+inline constexpr std::string_view kDefaultModelHubName = "HuggingFaceTB/SmolLM2-135M-Instruct";
+
 /// Name and shape of every tensor a configuration asks for, in file order.
 struct ExpectedTensor {
   std::string name;

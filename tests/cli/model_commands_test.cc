@@ -86,6 +86,14 @@ TEST(Generate, AModelWithoutTemplateNamesTheFlag) {
   EXPECT_THAT(result.errors, HasSubstr("--chat-template"));
 }
 
+TEST(Generate, WeightsThatAreNotFiniteExitFour) {
+  const test::ProgramResult result =
+      run("generate --model " + kLlama + " --adapter " + kAdapter + "@1e308 --prompt Hi --max-new-tokens 2");
+  EXPECT_EQ(result.exit_code, 4) << result.errors;
+  EXPECT_THAT(result.errors, HasSubstr("the logits are not finite"));
+  EXPECT_THAT(result.errors, HasSubstr("lower the scale"));
+}
+
 TEST(Generate, APromptLongerThanTheContextExitsTwo) {
   const test::ProgramResult result =
       run("generate --model " + kModel + " --prompt " + std::string(5000, 'x'));
@@ -101,6 +109,14 @@ TEST(Chat, WorksOverAPipe) {
   EXPECT_THAT(result.errors, HasSubstr("System message: a span of"));
   EXPECT_THAT(result.errors, HasSubstr("adapter (strength 1):"));
   EXPECT_THAT(result.errors, testing::Not(HasSubstr("> ")));
+}
+
+TEST(Chat, AMessageBeyondTheLimitIsNotSentAndTheChatGoesOn) {
+  const test::ProgramResult result = run("chat --model " + kLlama + " --max-new-tokens 4",
+                                         std::string((size_t{1} << 20) + 5000, 'x') + "\nHi\n/quit\n");
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.errors, HasSubstr("this one was not sent"));
+  EXPECT_THAT(result.errors, HasSubstr("[span 0 tokens"));
 }
 
 TEST(Chat, CtrlCStopsAnAnswerAndTwiceLeaves) {

@@ -50,6 +50,7 @@ TEST(Program, UsageErrorsAreOneLineAndExitTwo) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "no command given"},
       {"scoer", "did you mean 'score'?"},
+      {"scoer --help", "did you mean 'score'?"},
       {"adapter infoo", "did you mean 'info'?"},
       {"--bogus", "--bogus"},
       {"score --input a.jsonl", "--output is required"},

@@ -34,6 +34,8 @@ TEST(Messages, SaysWhatIsWrongAndWhere) {
       {R"([{"role": "user", "content": "a"}, {"content": "b"}])", "messages[1]: role is missing"},
       {R"([{"role": "robot", "content": "b"}])", "messages[0]: role \"robot\" is none of"},
       {R"([{"role": "user"}])", "messages[0]: content is missing"},
+      {R"([{"role": "assistant", "content": null}])", "messages[0]: content is missing"},
+      {R"([{"role": "assistant", "content": null, "tool_calls": []}])", "messages[0]: content is missing"},
       {R"([{"role": "user", "content": 5}])", "neither a string nor a list"},
       {R"([{"role": "user", "content": [{"type": "image_url"}]}])", "a content part is not"},
       {R"([{"role": "user", "content": [{"type": 5, "text": "a"}]}])", "a content part is not"},

@@ -254,6 +254,8 @@ TEST(ModelSource, StopTokensAndTemplates) {
   EXPECT_EQ(source().stop_ids, (std::vector<TokenId>{5, 6}));
   test::write_bytes(folder / "generation_config.json", R"({"eos_token_id": 7})");
   EXPECT_EQ(source().stop_ids, (std::vector<TokenId>{7}));
+  test::write_bytes(folder / "generation_config.json", "[7]");
+  expect_error(ErrorCode::kCorruptData, "generation_config.json: not a JSON object", source);
   fs::remove(folder / "generation_config.json");
   EXPECT_EQ(source().stop_ids, (std::vector<TokenId>{3}));  // config.json's
   change_json(folder / "config.json", [](Json& json) { json["eos_token_id"] = 100000; });

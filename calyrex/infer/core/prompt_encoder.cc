@@ -11,6 +11,7 @@ namespace calyrex::infer {
 text::ChatOptions chat_options(const weights::ModelSource& model, const lm::LocalModelOptions& options,
                                const weights::AdapterFolder* adapter) {
   text::ChatOptions chat{.chat_template = options.chat_template,
+                         .template_name = {},
                          .kwargs = options.chat_kwargs,
                          .date = options.chat_date,
                          .span = {}};
@@ -26,6 +27,7 @@ text::ChatOptions chat_options(const weights::ModelSource& model, const lm::Loca
     return chat;
   }
   chat.chat_template = adapter->chat_template;
+  chat.template_name = adapter->path.string();
   if (model.tokenizer().chat_template != adapter->chat_template) {
     log_warning("{}: its chat_template.jinja, which is used, differs from the model's own template",
                 adapter->path.string());

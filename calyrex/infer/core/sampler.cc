@@ -34,7 +34,12 @@ Sampler::Sampler(lm::Sampling sampling, uint64_t seed, int64_t top_logprobs)
     : sampling_(std::move(sampling)), top_logprobs_(top_logprobs), random_(seed, "sampling") {}
 
 SampledToken Sampler::sample(const LogitsRow& row, std::span<const TokenId> context) {
-  if (!std::isfinite(row.log_sum_exp)) fail(ErrorCode::kInternal, "the model's logits are not finite");
+  if (!std::isfinite(row.log_sum_exp)) {
+    fail(ErrorCode::kCorruptData,
+         "the logits are not finite: weights of the model or of the adapter are damaged, or the adapter's "
+         "scale "
+         "is too large; load the files anew, or lower the scale");
+  }
   SampledToken token;
   token.id = choose(row, context);
   token.logprob = row.logits[static_cast<size_t>(token.id)] - row.log_sum_exp;

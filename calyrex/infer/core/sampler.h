@@ -32,7 +32,7 @@ class Sampler {
  public:
   Sampler(lm::Sampling sampling, uint64_t seed, int64_t top_logprobs);
 
-  /// `context`: prompt and answer so far. Throws kInternal when the row is not finite.
+  /// `context`: prompt and answer so far. Throws kCorruptData when the row is not finite.
   SampledToken sample(const LogitsRow& row, std::span<const TokenId> context);
 
  private:
