@@ -85,6 +85,11 @@ std::vector<LogitsRow> ModelExecutor::step(std::span<const StepItem> items) {
   });
 }
 
+int64_t ModelExecutor::resume(const Sequence& sequence, int64_t tokens) {
+  const auto* blocks = static_cast<const LoadedBlocks*>(sequence.adapter.get());
+  return blocks != nullptr && blocks->spans != nullptr ? blocks->spans->resume(sequence, tokens) : tokens;
+}
+
 void ModelExecutor::forget(const Sequence& sequence) {
   const auto* blocks = static_cast<const LoadedBlocks*>(sequence.adapter.get());
   if (blocks != nullptr && blocks->spans != nullptr) blocks->spans->forget(sequence);

@@ -53,6 +53,12 @@ std::vector<LogitsRow> QuantExecutor::step(std::span<const StepItem> items) {
   });
 }
 
+int64_t QuantExecutor::resume(const Sequence& sequence, int64_t tokens) {
+  if (!is_packed(sequence.adapter)) return model().resume(sequence, tokens);
+  const auto* adapter = static_cast<const QuantAdapter*>(sequence.adapter.get());
+  return adapter != nullptr && adapter->spans != nullptr ? adapter->spans->resume(sequence, tokens) : tokens;
+}
+
 void QuantExecutor::forget(const Sequence& sequence) {
   if (!is_packed(sequence.adapter)) return model().forget(sequence);
   const auto* adapter = static_cast<const QuantAdapter*>(sequence.adapter.get());

@@ -30,6 +30,7 @@ class QuantExecutor final : public Executor {
   std::string device() const override { return "cpu"; }
 
   std::vector<LogitsRow> step(std::span<const StepItem> items) override;
+  int64_t resume(const Sequence& sequence, int64_t tokens) override;
   void forget(const Sequence& sequence) override;
   std::vector<TokenScores> score(std::span<const ScoreItem* const> items) override;
   std::shared_ptr<const ServedAdapter> load_adapter(const weights::AdapterFolder& folder) override;

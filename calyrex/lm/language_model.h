@@ -134,8 +134,9 @@ struct Counters {
   int64_t requests_waiting = 0;
   int64_t requests_finished = 0;
   int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;  // of the prompts' tokens, those taken over from earlier requests
   int64_t completion_tokens = 0;
-  int64_t cache_pages_used = 0;
+  int64_t cache_pages_used = 0;  // by running requests
   int64_t cache_pages_total = 0;
 };
 

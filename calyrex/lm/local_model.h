@@ -26,7 +26,8 @@ struct LocalModelOptions {
   std::optional<std::string> chat_date;
   int64_t max_batch_sequences = 64;
   int64_t prefill_chunk_tokens = 1024;
-  double cache_gib = 1.0;  // keys and values of all running sequences
+  double cache_gib = 1.0;      // keys and values of running sequences, and of earlier ones for reuse
+  bool reuse_prefixes = true;  // begin behind what an earlier request with the same first tokens computed
   bool allow_base_mismatch = false;
   uint64_t seed = 0;  // of requests that bring none
 };

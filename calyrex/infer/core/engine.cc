@@ -203,8 +203,9 @@ void Engine::open_executor(const OpenExecutor& open) {
   pool_ = std::make_unique<PagePool>(executor_->num_pages());
   scheduler_ = std::make_unique<Scheduler>(SchedulerOptions{.max_running = options_.max_batch_sequences,
                                                             .prefill_tokens = options_.prefill_chunk_tokens,
-                                                            .page_size = executor_->page_size()},
-                                           *pool_);
+                                                            .page_size = executor_->page_size(),
+                                                            .reuse_prefixes = options_.reuse_prefixes},
+                                           *pool_, *executor_);
   max_sequence_tokens_ = scheduler_->max_sequence_tokens();
   const weights::ModelConfig& config = model_->config();
   info_ = {.name = model_->name(),
@@ -284,13 +285,15 @@ void Engine::end(lm::RequestId id, const Request::End& end) {
   const auto found = requests_.find(id);
   const std::unique_ptr<Request> request = std::move(found->second);
   requests_.erase(found);
-  scheduler_->remove(&request->sequence());
+  // While the sequence still says how much of it is computed.
   executor_->forget(request->sequence());
+  scheduler_->remove(&request->sequence());
   {
     const std::lock_guard lock(mutex_);
     --unfinished_;
     ++counters_.requests_finished;
     counters_.prompt_tokens += request->usage().prompt_tokens;
+    counters_.cached_tokens += request->usage().cached_tokens;
     counters_.completion_tokens += request->usage().completion_tokens;
   }
   publish_counters();
@@ -380,7 +383,7 @@ void Engine::publish_counters() {
   counters_.requests_running = scheduler_->num_running();
   counters_.requests_waiting = scheduler_->num_waiting() + static_cast<int64_t>(inbox_.requests.size());
   counters_.cache_pages_total = pool_->num_pages();
-  counters_.cache_pages_used = pool_->num_pages() - pool_->num_free();
+  counters_.cache_pages_used = pool_->num_pages() - pool_->num_free() - pool_->num_idle();
 }
 
 }  // namespace calyrex::infer

@@ -1,8 +1,16 @@
 #include "calyrex/infer/core/executor.h"
 
 #include <algorithm>
+#include <atomic>
 
 namespace calyrex::infer {
+namespace {
+
+std::atomic<uint64_t> next_adapter_number = 1;
+
+}  // namespace
+
+ServedAdapter::ServedAdapter() : number_(next_adapter_number++) {}
 
 bool share_computation(const ScoreItem& a, const ScoreItem& b) {
   const auto length = static_cast<int64_t>(a.token_ids.size());

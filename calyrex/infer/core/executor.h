@@ -55,6 +55,10 @@ class Executor {
   /// Computes all items in one batch. Returns a row for each item that completes its sequence, in order; the
   /// rows are valid until the next call.
   virtual std::vector<LogitsRow> step(std::span<const StepItem> items) = 0;
+  /// A sequence is to begin behind `tokens` tokens, whose pages an earlier one computed. Returns behind how
+  /// many it can begin at most: fewer when something else is no longer there that goes with them (an
+  /// adapter's keys of the span).
+  virtual int64_t resume(const Sequence& sequence, int64_t tokens) = 0;
   /// Drops what is kept for a sequence besides its pages: it has ended, or starts anew.
   virtual void forget(const Sequence& sequence) = 0;
   /// Scores sequences of one adapter and scale in one batch, without the cache. Neighbours that

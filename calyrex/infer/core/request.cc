@@ -52,7 +52,7 @@ std::optional<Request::End> Request::accept() {
 }
 
 std::optional<lm::FinishReason> Request::advance() {
-  ++usage_.completion_tokens;
+  if (usage_.completion_tokens++ == 0) usage_.cached_tokens = sequence_.reused;
   sequence_.token_ids.push_back(sampled_.id);
   lm::TokenEvent event{
       .id = sampled_.id, .text = {}, .logprob = sampled_.logprob, .top = std::move(sampled_.top)};

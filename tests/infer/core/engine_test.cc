@@ -73,6 +73,35 @@ TEST(Engine, PreemptedSequencesGoOnAsIfNothingHappened) {
   }
 }
 
+TEST(Engine, PrefixesAreComputedOnce) {
+  FakeExecutor* executor = nullptr;
+  const auto open = [&](bool reuse) {
+    return std::make_unique<Engine>(
+        weights::open_model(kModel), lm::LocalModelOptions{.reuse_prefixes = reuse}, [&] {
+          auto opened = std::make_unique<FakeExecutor>(FakeOptions{.num_pages = 400});
+          executor = opened.get();
+          return opened;
+        });
+  };
+  std::vector<lm::GenerateRequest> requests;
+  for (int i = 0; i < 20; ++i) {
+    auto ids = some_ids(100, 3);
+    ids.push_back(200 + i);
+    requests.push_back(ids_request(ids, 3));
+  }
+  for (const bool reuse : {false, true}) {
+    auto engine = open(reuse);
+    const auto answers = lm::generate_all(*engine, requests);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      EXPECT_EQ(answers[i].token_ids, expected_answer(requests[i].prompt.token_ids, 3));
+    }
+    EXPECT_EQ(engine->counters().cached_tokens, reuse ? 19 * 100 : 0);
+    EXPECT_EQ(engine->counters().prompt_tokens, 20 * 101);
+    EXPECT_EQ(executor->computed_tokens, reuse ? 101 + 19 * 1 + 20 * 2 : 20 * 103);
+    EXPECT_EQ(engine->counters().cache_pages_used, 0);
+  }
+}
+
 TEST(Engine, LimitsOfContextAndCache) {
   auto engine = open_engine({.num_pages = 1000});
   const int64_t max_positions = engine->info().max_positions;

@@ -21,6 +21,7 @@ struct FakeOptions {
   TokenId first_answer = 100;  // answers are ids in [first_answer, vocab_size)
   std::chrono::microseconds step_time{0};
   int64_t fail_at_step = -1;
+  int64_t most_resumed = 1 << 30;  // tokens
 };
 
 /// The token that follows `ids`.
@@ -51,7 +52,7 @@ class FakeExecutor final : public Executor {
     CALYREX_CHECK(std::this_thread::get_id() == thread_, "another thread calls the executor");
     if (steps_++ == options_.fail_at_step) fail(ErrorCode::kOutOfMemory, "scripted failure");
     if (options_.step_time.count() > 0) std::this_thread::sleep_for(options_.step_time);
-    std::set<PageId> seen;
+    std::map<PageId, lm::RequestId> written;
     rows_.clear();
     std::vector<LogitsRow> rows;
     for (const StepItem& item : items) {
@@ -59,12 +60,20 @@ class FakeExecutor final : public Executor {
       CALYREX_CHECK(item.begin == sequence.computed && item.count > 0);
       CALYREX_CHECK(static_cast<int64_t>(sequence.pages.size()) * options_.page_size >=
                     item.begin + item.count);
-      for (const PageId page : sequence.pages)
-        CALYREX_CHECK(seen.insert(page).second, "page {} used twice", page);
-      for (int64_t i = item.begin; i < item.begin + item.count; ++i)
+      CALYREX_CHECK(std::set(sequence.pages.begin(), sequence.pages.end()).size() == sequence.pages.size());
+      for (int64_t i = item.begin; i < item.begin + item.count; ++i) {
+        const PageId page = sequence.pages[static_cast<size_t>(i / options_.page_size)];
+        CALYREX_CHECK(written.try_emplace(page, sequence.id).first->second == sequence.id, "page {}", page);
         slot(sequence, i) = sequence.token_ids[i];
+        ++computed_tokens;
+      }
     }
     for (const StepItem& item : items) {
+      for (const PageId page : item.sequence->pages) {
+        const auto found = written.find(page);
+        CALYREX_CHECK(found == written.end() || found->second == item.sequence->id, "page {} is shared",
+                      page);
+      }
       if (!item.completes()) continue;
       std::vector<TokenId> ids;
       for (int64_t i = 0; i < item.begin + item.count; ++i) ids.push_back(slot(*item.sequence, i));
@@ -78,6 +87,7 @@ class FakeExecutor final : public Executor {
     return rows;
   }
 
+  int64_t resume(const Sequence&, int64_t tokens) override { return std::min(tokens, options_.most_resumed); }
   void forget(const Sequence&) override {}
 
   std::vector<TokenScores> score(std::span<const ScoreItem* const> items) override {
@@ -104,6 +114,7 @@ class FakeExecutor final : public Executor {
   }
 
   std::atomic<int64_t> score_batches = 0;
+  std::atomic<int64_t> computed_tokens = 0;
 
  private:
   TokenId& slot(const Sequence& sequence, int64_t position) {
