@@ -24,6 +24,7 @@ def parse_arguments():
     parser.add_argument("--model", default="default", help="backbone (default: the one that set-up fetched)")
     parser.add_argument("--no-peers", action="store_true", help="leave out what compares with other programs")
     parser.add_argument("--peer-site", type=pathlib.Path, help="folder with the peers' Python packages")
+    parser.add_argument("--llama-site", type=pathlib.Path, help="folder with llama-cpp-python")
     parser.add_argument("--peer-python", default=sys.executable, help="Python that runs the peers")
     parser.add_argument("--threads", type=int, default=machine.cores(), help="threads of every program (default: all cores)")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "runs" / "bench", help="folder for bench.json, bench.md")

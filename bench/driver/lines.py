@@ -1,4 +1,6 @@
 """The measurements. Each gives one or more rows of the table; a new one is a function here and an entry in LINES."""
+import os
+import pathlib
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,11 +8,24 @@ from dataclasses import dataclass
 from driver.process import ProcessFailed, busy_neighbour, run
 from driver.report import Result, at_least, at_most
 
-TRAINING_RATIO = 2.0      # our real tokens a second over those of a plain PyTorch eager loop
+# Ours over the peer's: real tokens a second of training.
+TRAINING_RATIO = 2.5      # over PyTorch eager with the same CAL adapter
+CACHED_RATIO = 5.0        # the same with the prefix cache, from the second epoch on
+LORA_RATIO = 4.0          # over PEFT LoRA with as many parameters
+# Ours over llama.cpp on the same file.
+PREFILL_RATIO = {"Q4_1": 3.0, "Q8_0": None, "Q4_0": None}
+DECODE_RATIO = {1: {"Q4_1": 1.5, "Q8_0": 1.3, "Q4_0": 1.15}, 16: {"Q4_1": 3.0, "Q8_0": 2.0, "Q4_0": None}}
+BEST_PREFILL_RATIO, BEST_DECODE_16_RATIO = 1.3, 1.5  # our best file over its best file
+STREAMS_64_RATE = 900     # tokens/s of 64 streams together
+ADAPTER_COST = 1.3        # time of a token with a late8th CAL adapter over the base's
 NEIGHBOUR_SHARE = 0.4     # of the quiet training speed, beside one busy process
 DEMO_PEAK_GB = 2.5
 VERSION_SECONDS = 0.05
 LOAD_SECONDS = 2.0
+
+
+CACHED_STEPS = 8          # steps of the first epoch where the rate of the later ones is measured
+LLAMA_TYPES = ("Q4_1", "Q8_0", "Q4_0")
 
 
 class Context:
@@ -23,7 +38,7 @@ class Context:
         self.root = root
         self.scratch = scratch
         self.environment = {"OMP_NUM_THREADS": str(arguments.threads)}
-        self._rows = None
+        self._rows = self._facts = self._peaks = None
 
     def program(self, *words, **options):
         return run([self.arguments.program, *words], environment=self.environment, **options)
@@ -36,36 +51,90 @@ class Context:
             self._rows = self.scratch / "data" / "train.jsonl"
         return self._rows
 
-    def train(self, *settings):
+    @property
+    def few_rows(self):
+        """So many of the rows that an epoch has as many steps as are left out of a rate."""
+        path = self.scratch / "few.jsonl"
+        if not path.exists():
+            lines = pathlib.Path(self.rows).read_text().splitlines(keepends=True)
+            path.write_text("".join(lines[: 8 * CACHED_STEPS]))
+        return path
+
+    def train(self, *settings, steps=None, skip=2, rows=None):
         """Real tokens a second of one training run of ours: late8th CAL, 8 rows a step."""
-        result = self.program("bench", "train", "--json", "--model", self.arguments.model, "--data", self.rows,
-                              "--steps", self.arguments.steps, *settings).last_json()
+        result = self.program("bench", "train", "--json", "--model", self.arguments.model, "--data", rows or self.rows,
+                              "--steps", steps or self.arguments.steps, "--skip", skip, *settings).last_json()
         return result["tokens_per_second"]
 
-    def train_peer(self):
-        """The same of the PyTorch eager loop."""
-        model = self.arguments.model
-        if model == "default":
-            model = self.root / ".deps" / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    def train_cached(self):
+        """The same from the second epoch on, with what the frozen layers give kept from the first."""
+        return self.train("train.prefix_cache_gib=2", steps=CACHED_STEPS + self.arguments.steps, skip=CACHED_STEPS, rows=self.few_rows)
+
+    @property
+    def model_file(self):
+        if self.arguments.model == "default":
+            return self.root / ".deps" / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+        return pathlib.Path(self.arguments.model)
+
+    def peer(self, script, *words):
+        """Runs a Python peer with the packages that bench/run.sh fetched."""
         environment = dict(self.environment)
-        if self.arguments.peer_site is not None:
-            environment["PYTHONPATH"] = str(self.arguments.peer_site)
-        command = [self.arguments.peer_python, self.root / "bench" / "peers" / "train_eager.py", "--model", model, "--data", self.rows,
-                   "--steps", self.arguments.steps, "--batch-rows", "8"]
-        return run(command, environment=environment).last_json()["tokens_per_second"]
+        sites = [str(site) for site in (self.arguments.peer_site, self.arguments.llama_site) if site is not None]
+        if sites:
+            environment["PYTHONPATH"] = os.pathsep.join(sites)
+        return run([self.arguments.peer_python, self.root / "bench" / "peers" / script, *words], environment=environment)
+
+    def train_peer(self, method="cal"):
+        """The same of the PyTorch eager loop; "lora" trains PEFT's LoRA in place of the CAL adapter."""
+        return self.peer("train_eager.py", "--method", method, "--model", self.model_file, "--data", self.rows,
+                         "--steps", self.arguments.steps, "--batch-rows", 8).last_json()["tokens_per_second"]
+
+    def file_of_type(self, kind):
+        """The model in another type of blocks, made by llama.cpp from its own file."""
+        path = self.scratch / f"{kind}.gguf"
+        if kind == self.facts["main_type"]:
+            return self.model_file
+        if not path.exists():
+            self.peer("llama_cpp_speed.py", "--model", self.model_file, "--quantize", kind, "--output", path)
+        return path
+
+    @property
+    def facts(self):
+        """What `calyrex model info` says, and the type of most weights."""
+        if self._facts is None:
+            self._facts = self.program("model", "info", self.arguments.model, "--json").last_json()
+            types = self._facts["types"]
+            self._facts["main_type"] = max(types, key=lambda kind: types[kind]["parameters"])
+        return self._facts
+
+    @property
+    def peaks(self):
+        """The machine's best, measured once in this run."""
+        if self._peaks is None:
+            self._peaks = self.peer("machine_peaks.py").last_json()
+        return self._peaks
+
+
+def ratio_of(name, title, ours, theirs, limit):
+    result = Result(name, title, "times", [a / b for a, b in zip(ours, theirs)], note="of each round")
+    return result if limit is None else at_least(result, limit)
 
 
 def measure_training(context):
-    ours, peer = [], []
+    ours, cached, peer, lora = [], [], [], []
     for _ in range(context.arguments.rounds):
         ours.append(context.train())
         peer.append(context.train_peer())
-    ratio = Result("train_ratio", "training, ours over PyTorch eager", "times", [a / b for a, b in zip(ours, peer)],
-                   note="of each round")
+        cached.append(context.train_cached())
+        lora.append(context.train_peer("lora"))
     return [
         Result("train", "training late8th CAL, 8 rows a step", "real tokens/s", ours),
+        Result("train_cached", "the same from the second epoch on, with the prefix cache", "real tokens/s", cached),
         Result("train_peer", "the same in PyTorch eager, bf16 autocast, padded batches", "real tokens/s", peer),
-        at_least(ratio, TRAINING_RATIO),
+        Result("train_lora", "PEFT LoRA of rank 58 there", "real tokens/s", lora),
+        ratio_of("train_ratio", "training, ours over PyTorch eager", ours, peer, TRAINING_RATIO),
+        ratio_of("train_cached_ratio", "training with the prefix cache, ours over PyTorch eager", cached, peer, CACHED_RATIO),
+        ratio_of("train_lora_ratio", "training, ours over PEFT LoRA", ours, lora, LORA_RATIO),
     ]
 
 
@@ -102,9 +171,16 @@ def _rates(context, *words):
     return context.program("bench", *words, "--json", "--model", context.arguments.model).last_json()["tokens_per_second"]["runs"]
 
 
+def _most_tokens(context, wanted):
+    return min(wanted, context.facts["max_position_embeddings"] - 64)
+
+
 def measure_prefill(context):
-    runs = _rates(context, "prefill", "--prompt-tokens", 1024)
-    return [Result("prefill", "prefill of 1,024 tokens", "tokens/s", runs)]
+    results = []
+    for tokens in (512, 1024, 2048, 4096, 8000):
+        runs = _rates(context, "prefill", "--prompt-tokens", _most_tokens(context, tokens), "--repeat", 3 if tokens < 4096 else 1)
+        results.append(Result(f"prefill_{tokens}", f"prefill of {tokens:,} tokens", "tokens/s", runs))
+    return results
 
 
 def measure_decode(context):
@@ -112,7 +188,97 @@ def measure_decode(context):
     for streams in (1, 16, 64):
         runs = _rates(context, "decode", "--streams", streams, "--prompt-tokens", 64, "--new-tokens", 96)
         results.append(Result(f"decode_{streams}", f"decoding, {streams} stream{'s' * (streams > 1)}", "tokens/s", runs))
+    at_least(results[-1], STREAMS_64_RATE)
     return results
+
+
+def cache_bytes(facts, tokens):
+    """Of keys and values of a sequence, in bfloat16."""
+    return tokens * facts["num_hidden_layers"] * 2 * facts["num_key_value_heads"] * facts["head_dim"] * 2
+
+
+def measure_context(context):
+    """Time of a token behind a long context over that behind a short one, beside the bytes that it reads more."""
+    short, long = 512, _most_tokens(context, 8000)
+    rates = {tokens: _rates(context, "decode", "--prompt-tokens", tokens, "--new-tokens", 48) for tokens in (short, long)}
+    grown = Result("context", f"time of a token behind {long:,} tokens over that behind {short}", "times",
+                   [a / b for a, b in zip(rates[short], rates[long])])
+    read = {tokens: context.facts["bytes"] + cache_bytes(context.facts, tokens) for tokens in rates}
+    grown.note = f"of the cache alone {long / short:.1f} times the bytes, with the weights {read[long] / read[short]:.2f} times"
+    return [Result("context_rate", f"decoding behind {long:,} tokens", "tokens/s", rates[long]),
+            at_most(grown, round(read[long] / read[short], 2))]
+
+
+def measure_adapter(context):
+    folder = context.scratch / "late8th"
+    context.program("adapter", "init", "--model", context.arguments.model, "--kind", "cal", "--placement", "late8th", "--output", folder)
+    base, adapted = [], []
+    for _ in range(context.arguments.rounds):
+        base += _rates(context, "decode", "--repeat", 1)
+        adapted += _rates(context, "decode", "--repeat", 1, "--adapter", folder)
+    cost = Result("adapter_cost", "time of a token with a late8th CAL adapter over the base's", "times", [a / b for a, b in zip(base, adapted)])
+    return [at_most(cost, ADAPTER_COST)]
+
+
+def _beside_llama(context, kind, measure, streams, repeat):
+    """Rates of ours and of llama.cpp in turn on one file, and the largest resident sizes in MiB."""
+    file = context.file_of_type(kind)
+    words = ["--prompt-tokens", 512 if measure == "prefill" else 64, "--repeat", 1]
+    load = [] if measure == "prefill" else ["--streams", streams, "--new-tokens", 64]
+    ours, theirs, memory = [], [], (0, 0)
+    for _ in range(repeat):
+        mine = context.program("bench", measure, "--json", "--model", file, *words, *load)
+        other = context.peer("llama_cpp_speed.py", "--measure", measure, "--model", file, "--threads", context.arguments.threads, *words, *load)
+        ours += mine.last_json()["tokens_per_second"]["runs"]
+        theirs += other.last_json()["tokens_per_second"]["runs"]
+        memory = (max(memory[0], mine.peak_mib), max(memory[1], other.peak_mib))
+    return ours, theirs, memory
+
+
+def measure_llama(context):
+    results, best = [], {"prefill": ([], []), 16: ([], [])}
+    for measure, streams, limits in (("prefill", 1, PREFILL_RATIO), ("decode", 1, DECODE_RATIO[1]), ("decode", 16, DECODE_RATIO[16])):
+        what = "prefill of 512 tokens" if measure == "prefill" else f"decoding, {streams} stream{'s' * (streams > 1)}"
+        for kind in LLAMA_TYPES:
+            ours, theirs, memory = _beside_llama(context, kind, measure, streams, context.arguments.rounds)
+            name = f"llama_{measure}_{streams}_{kind}"
+            results.append(Result(name, f"{what}, {kind}", "tokens/s", ours, note=f"peak {memory[0]:.0f} MiB"))
+            results.append(Result(f"{name}_peer", "the same in llama.cpp", "tokens/s", theirs, note=f"peak {memory[1]:.0f} MiB"))
+            results.append(ratio_of(f"{name}_ratio", f"{what}, {kind}, ours over llama.cpp", ours, theirs, limits[kind]))
+            key = measure if measure == "prefill" else streams
+            if key in best:
+                best[key] = tuple(max(old, new, key=lambda runs: statistics.median(runs) if runs else 0.0)
+                                  for old, new in zip(best[key], (ours, theirs)))
+    results.append(ratio_of("llama_best_prefill", "prefill of 512 tokens, our best file over its best", *best["prefill"], BEST_PREFILL_RATIO))
+    results.append(ratio_of("llama_best_decode_16", "decoding, 16 streams, our best file over its best", *best[16], BEST_DECODE_16_RATIO))
+    return results
+
+
+def measure_limits(context):
+    """How much of what the machine can do is reached."""
+    facts, peaks = context.facts, context.peaks
+    layers = facts["parameters"] - facts["vocab_size"] * facts["hidden_size"] * (1 if facts["tie_word_embeddings"] else 2)
+    heads = facts["num_attention_heads"] * facts["head_dim"]
+    prefill_flops = 2 * layers + 4 * facts["num_hidden_layers"] * heads * 256  # a token of 512 sees 256 others on average
+    prefill = _rates(context, "prefill", "--prompt-tokens", 512)
+    decode = _rates(context, "decode", "--new-tokens", 96)
+    read = facts["bytes"] + cache_bytes(facts, 64 + 48)
+    # late8th: all layers forward, what lies behind the first block backward (inputs alone), five blocks both ways.
+    per_layer, blocks = layers / facts["num_hidden_layers"], 5
+    block = per_layer
+    train_flops = 2 * layers + 2 * per_layer * (blocks - 1) + 6 * block * blocks
+    train = [context.train() for _ in range(context.arguments.rounds)]
+    gemm, memory = peaks["gemm_bf16_flops"], peaks["memory_read_bytes"]
+    share = lambda rates, amount, peak: [rate * amount / peak for rate in rates]
+    return [
+        Result("peak_gemm", "best matrix product in bfloat16", "GFLOP/s", [gemm / 1e9], note=f"float32 {peaks['gemm_float32_flops'] / 1e9:.0f}"),
+        Result("peak_memory", "best rate of reading memory", "GB/s", [memory / 1e9]),
+        Result("limit_train", "training, share of the best matrix product", "of 1", share(train, train_flops, gemm),
+               note="products of layers and blocks alone, as if every row went through all of them"),
+        Result("limit_prefill", "prefill of 512 tokens, share of the best bfloat16 product", "of 1", share(prefill, prefill_flops, gemm),
+               note="its own products have 8-bit operands"),
+        Result("limit_decode", "decoding, 1 stream, share of the best rate of memory", "of 1", share(decode, read, memory)),
+    ]
 
 
 @dataclass
@@ -130,4 +296,8 @@ LINES = {
     "demo": Line("memory and time of the demo", measure_demo),
     "prefill": Line("prefill speed", measure_prefill),
     "decode": Line("decoding speed", measure_decode),
+    "context": Line("decoding behind a long context", measure_context),
+    "adapter": Line("decoding with an adapter", measure_adapter),
+    "llama": Line("prefill, decoding and memory beside llama.cpp", measure_llama, needs_peer=True),
+    "limits": Line("shares of what the machine can do", measure_limits, needs_peer=True),
 }

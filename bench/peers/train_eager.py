@@ -1,4 +1,4 @@
-"""The PyTorch eager peer: trains CAL late8th with transformers, prints real tokens per second as JSON.
+"""The PyTorch eager peers: train CAL late8th, or LoRA by PEFT, with transformers; print real tokens per second as JSON.
 
     OMP_NUM_THREADS=2 python train_eager.py --model FOLDER|FILE.gguf --data chats.jsonl --steps 20
 
@@ -28,6 +28,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", required=True)
     parser.add_argument("--data", required=True)
+    parser.add_argument("--method", default="cal", choices=["cal", "lora"])
+    parser.add_argument("--lora-rank", type=int, default=58, help="58 has as many parameters as late8th CAL on SmolLM2-135M")
     parser.add_argument("--placement", default="late8th", choices=sorted(PRESETS))
     parser.add_argument("--dtype", default="bf16", choices=["bf16", "float32"], help="bf16: autocast")
     parser.add_argument(
@@ -81,7 +83,12 @@ def main():
     if arguments.backbone_dtype == "bf16":
         model.to(torch.bfloat16)
     chats = read_chats(arguments.data, ChatEncoder(load_tokenizer(arguments.model)))
-    peer = EagerCal(model, PRESETS[arguments.placement](model.config.num_hidden_layers))
+    if arguments.method == "lora":
+        from eager_lora import EagerLora  # PEFT takes seconds to import
+
+        peer = EagerLora(model, arguments.lora_rank)
+    else:
+        peer = EagerCal(model, PRESETS[arguments.placement](model.config.num_hidden_layers))
     optimiser = torch.optim.AdamW(peer.parameters(), lr=arguments.learning_rate, weight_decay=0.0)
     batches = micro_batches(chats, arguments.batch_rows, random.Random(arguments.seed))
     losses, tokens, seconds = [], [], []
@@ -94,6 +101,8 @@ def main():
     counted = slice(min(arguments.skip, arguments.steps - 1), None)
     result = {
         "tokens_per_second": round(sum(tokens[counted]) / sum(seconds[counted]), 1),
+        "method": arguments.method,
+        "trained_parameters": sum(p.numel() for p in peer.parameters()),
         "steps": arguments.steps,
         "real_tokens": sum(tokens),
         "seconds": round(sum(seconds), 2),
