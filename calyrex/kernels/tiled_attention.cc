@@ -177,6 +177,12 @@ AttentionKernels choose_kernels() {
 
 int64_t stretches_of(int64_t keys) { return (keys + kStretchKeys - 1) / kStretchKeys; }
 
+/// Asks for some elements in the second-level cache.
+void fetch_ahead(const BFloat16* from, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(BFloat16);
+  for (int64_t at = 0; at < count; at += kLine) __builtin_prefetch(from + at, /*rw=*/0, /*locality=*/2);
+}
+
 template <typename T>
 void grow(std::vector<T>& values, int64_t count) {
   if (static_cast<int64_t>(values.size()) < count) values.resize(static_cast<size_t>(count));
@@ -288,7 +294,11 @@ void TiledAttention::attend_stretch(const TiledAttentionArgs& args, const Task& 
   const auto attend = choose_kernels().attend;
   const AttentionRun& run = runs_[static_cast<size_t>(task.run)];
   const int64_t last = run.visible(task.first_query + task.num_queries - 1);
-  const int64_t head = task.kv_head * layout_.head_elements();
+  const int64_t pages = (last + kPageKeys - 1) / kPageKeys;
+  const auto place_of = [&](int64_t page) {
+    return run.pages[static_cast<size_t>(page)] * layout_.page_elements() +
+           task.kv_head * layout_.head_elements();
+  };
   int32_t visible[kTileRows];
   for (int64_t begin = stretch * kStretchKeys; begin < std::min((stretch + 1) * kStretchKeys, last);
        begin += kBlockKeys) {
@@ -308,9 +318,15 @@ void TiledAttention::attend_stretch(const TiledAttentionArgs& args, const Task& 
       visible[r] = static_cast<int32_t>(std::min(keys, kBlockKeys));
     }
     for (int64_t n = 0; n * kPageKeys < visible[block.rows - 1]; ++n) {
-      const int64_t page = run.pages[static_cast<size_t>(begin / kPageKeys + n)];
-      block.k_pages[n] = args.k_pages + page * layout_.page_elements() + head;
-      block.v_pages[n] = args.v_pages + page * layout_.page_elements() + head;
+      const int64_t at = place_of(begin / kPageKeys + n);
+      block.k_pages[n] = args.k_pages + at;
+      block.v_pages[n] = args.v_pages + at;
+    }
+    // Pages lie scattered; the processor does not see by itself where the next ones are.
+    const int64_t next = begin / kPageKeys + kBlockPages;
+    for (int64_t page = next; page < std::min(next + kBlockPages, pages); ++page) {
+      fetch_ahead(args.k_pages + place_of(page), layout_.head_elements());
+      fetch_ahead(args.v_pages + place_of(page), layout_.head_elements());
     }
     attend(block);
   }
