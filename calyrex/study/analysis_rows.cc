@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "calyrex/base/error.h"
+#include "calyrex/base/log.h"
 #include "calyrex/base/random.h"
 #include "calyrex/data/checker.h"
 #include "calyrex/data/rule_files.h"
@@ -76,11 +77,15 @@ std::vector<AnalysisRow> read_analysis_rows(const std::filesystem::path& path,
   std::vector<AnalysisRow> rows;
   for (const size_t i : chosen) {
     const std::string place = fmt::format("{}: row {}", path.string(), rules[i].id);
-    rows.push_back(with_context(place, [&] { return encode_row(std::move(rules[i]), encoder); }));
-    const auto tokens = static_cast<int64_t>(rows.back().token_ids.size());
-    if (tokens > max_tokens) {
-      fail(ErrorCode::kInvalidArgument, "{}: {} tokens; the model takes {}", place, tokens, max_tokens);
-    }
+    AnalysisRow row = with_context(place, [&] { return encode_row(std::move(rules[i]), encoder); });
+    if (static_cast<int64_t>(row.token_ids.size()) <= max_tokens) rows.push_back(std::move(row));
+  }
+  const size_t too_long = chosen.size() - rows.size();
+  if (too_long > 0)
+    log_warning("{}: {} rows have more than {} tokens and are left out", path.string(), too_long, max_tokens);
+  if (label_rules(rows).names.size() < 2) {
+    fail(ErrorCode::kInvalidArgument, "{}: rows of at most {} tokens state fewer than two rules",
+         path.string(), max_tokens);
   }
   return rows;
 }

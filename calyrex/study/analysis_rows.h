@@ -26,9 +26,8 @@ struct AnalysisRow {
   std::vector<TokenId> prompt_ids() const { return {token_ids.begin(), token_ids.begin() + answer.begin}; }
 };
 
-/// At most `limit` rows that state a rule, drawn by seed evenly over the rules, in file order. Throws
-/// kInvalidArgument when the file has no such rows of two rules, or a row's tokens exceed the model's
-/// context.
+/// At most `limit` rows that state a rule, drawn by seed evenly over the rules, in file order; those of more
+/// than `max_tokens` are left out with a warning. Throws kInvalidArgument when no rows of two rules are left.
 std::vector<AnalysisRow> read_analysis_rows(const std::filesystem::path& path,
                                             const text::ChatEncoder& encoder, int64_t limit, uint64_t seed,
                                             int64_t max_tokens);

@@ -66,6 +66,16 @@ TEST_F(AnalysisRows, DonorsHaveAnotherRuleThatTheAnswerBreaks) {
   }
 }
 
+TEST_F(AnalysisRows, LeavesOutWhatIsTooLong) {
+  const auto all = read_analysis_rows(folder_ / "test.jsonl", *encoder_, 12, 1, 1 << 20);
+  size_t longest = 0;
+  for (const AnalysisRow& row : all) longest = std::max(longest, row.token_ids.size());
+  const auto rest =
+      read_analysis_rows(folder_ / "test.jsonl", *encoder_, 12, 1, static_cast<int64_t>(longest) - 1);
+  EXPECT_LT(rest.size(), all.size());
+  EXPECT_GT(rest.size(), 0u);
+}
+
 TEST_F(AnalysisRows, RefusesWhatItCannotUse) {
   const auto error = [&](int64_t limit, int64_t max_tokens) {
     try {
@@ -75,7 +85,7 @@ TEST_F(AnalysisRows, RefusesWhatItCannotUse) {
     }
     return std::string("no error");
   };
-  EXPECT_THAT(error(9, 10), testing::HasSubstr("the model takes 10"));
+  EXPECT_THAT(error(9, 10), testing::HasSubstr("rows of at most 10 tokens state fewer than two rules"));
   EXPECT_THAT(error(3, 1 << 20), testing::HasSubstr("calyrex data build rules"));
 }
 
