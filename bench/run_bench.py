@@ -19,7 +19,6 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lines", default=",".join(LINES), help=f"which to measure, in order: {', '.join(LINES)}")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each training measurement (default: 3)")
-    parser.add_argument("--steps", type=int, default=14, help="optimiser steps of a training run (default: 14)")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "calyrex")
     parser.add_argument("--model", default="default", help="backbone (default: the one that set-up fetched)")
     parser.add_argument("--no-peers", action="store_true", help="leave out what compares with other programs")

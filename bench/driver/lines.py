@@ -8,10 +8,6 @@ from dataclasses import dataclass
 from driver.process import ProcessFailed, busy_neighbour, run
 from driver.report import Result, at_least, at_most
 
-# Ours over the peer's: real tokens a second of training.
-TRAINING_RATIO = 2.5      # over PyTorch eager with the same CAL adapter
-CACHED_RATIO = 5.0        # the same with the prefix cache, from the second epoch on
-LORA_RATIO = 4.0          # over PEFT LoRA with as many parameters
 # Ours over llama.cpp on the same file.
 PREFILL_RATIO = {"Q4_1": 3.0, "Q8_0": None, "Q4_0": None}
 DECODE_RATIO = {1: {"Q4_1": 1.5, "Q8_0": 1.3, "Q4_0": 1.15}, 16: {"Q4_1": 3.0, "Q8_0": 2.0, "Q4_0": None}}
@@ -24,7 +20,27 @@ VERSION_SECONDS = 0.05
 LOAD_SECONDS = 2.0
 
 
-CACHED_STEPS = 8          # steps of the first epoch where the rate of the later ones is measured
+@dataclass(frozen=True)
+class StepSize:
+    """An optimiser step of training, for ours and for the peers, and what ours should reach over theirs."""
+
+    name: str
+    what: str
+    settings: tuple[str, ...]  # of ours
+    peer_words: tuple[str, ...]
+    steps: int
+    epoch_rows: int            # rows of an epoch where the rate of the later ones is measured
+    epoch_steps: int           # steps that these rows make, rounded up
+    ratio: float               # over PyTorch eager with the same CAL adapter
+    cached_ratio: float        # the same with the prefix cache, from the second epoch on
+    lora_ratio: float          # over PEFT LoRA with as many parameters
+
+
+STEP_SIZES = {
+    "8": StepSize("8", "8 chats a step", (), ("--batch-rows", "8"), 14, 64, 8, 2.5, 5.0, 4.0),
+    "4096": StepSize("4096", "4,096 tokens a step", ("train.batch_examples=null", "train.batch_tokens=4096"),
+                     ("--batch-rows", "8", "--batch-tokens", "4096"), 5, 136, 2, 3.0, 6.0, 5.0),
+}
 LLAMA_TYPES = ("Q4_1", "Q8_0", "Q4_0")
 
 
@@ -51,24 +67,23 @@ class Context:
             self._rows = self.scratch / "data" / "train.jsonl"
         return self._rows
 
-    @property
-    def few_rows(self):
-        """So many of the rows that an epoch has as many steps as are left out of a rate."""
-        path = self.scratch / "few.jsonl"
+    def first_rows(self, count):
+        path = self.scratch / f"first-{count}.jsonl"
         if not path.exists():
             lines = pathlib.Path(self.rows).read_text().splitlines(keepends=True)
-            path.write_text("".join(lines[: 8 * CACHED_STEPS]))
+            path.write_text("".join(lines[:count]))
         return path
 
-    def train(self, *settings, steps=None, skip=2, rows=None):
-        """Real tokens a second of one training run of ours: late8th CAL, 8 rows a step."""
+    def train(self, size=STEP_SIZES["8"], *settings, steps=0, skip=2, rows=None):
+        """Real tokens a second of one training run of ours: late8th CAL."""
         result = self.program("bench", "train", "--json", "--model", self.arguments.model, "--data", rows or self.rows,
-                              "--steps", steps or self.arguments.steps, "--skip", skip, *settings).last_json()
+                              "--steps", steps or size.steps, "--skip", skip, *size.settings, *settings).last_json()
         return result["tokens_per_second"]
 
-    def train_cached(self):
+    def train_cached(self, size):
         """The same from the second epoch on, with what the frozen layers give kept from the first."""
-        return self.train("train.prefix_cache_gib=2", steps=CACHED_STEPS + self.arguments.steps, skip=CACHED_STEPS, rows=self.few_rows)
+        return self.train(size, "train.prefix_cache_gib=2", steps=size.epoch_steps + size.steps, skip=size.epoch_steps,
+                          rows=self.first_rows(size.epoch_rows))
 
     @property
     def model_file(self):
@@ -84,10 +99,10 @@ class Context:
             environment["PYTHONPATH"] = os.pathsep.join(sites)
         return run([self.arguments.peer_python, self.root / "bench" / "peers" / script, *words], environment=environment)
 
-    def train_peer(self, method="cal"):
+    def train_peer(self, size, method="cal"):
         """The same of the PyTorch eager loop; "lora" trains PEFT's LoRA in place of the CAL adapter."""
         return self.peer("train_eager.py", "--method", method, "--model", self.model_file, "--data", self.rows,
-                         "--steps", self.arguments.steps, "--batch-rows", 8).last_json()["tokens_per_second"]
+                         "--steps", size.steps, *size.peer_words).last_json()["tokens_per_second"]
 
     def file_of_type(self, kind):
         """The model in another type of blocks, made by llama.cpp from its own file."""
@@ -120,22 +135,27 @@ def ratio_of(name, title, ours, theirs, limit):
     return result if limit is None else at_least(result, limit)
 
 
-def measure_training(context):
+def _train_at(context, size):
     ours, cached, peer, lora = [], [], [], []
     for _ in range(context.arguments.rounds):
-        ours.append(context.train())
-        peer.append(context.train_peer())
-        cached.append(context.train_cached())
-        lora.append(context.train_peer("lora"))
+        ours.append(context.train(size))
+        peer.append(context.train_peer(size))
+        cached.append(context.train_cached(size))
+        lora.append(context.train_peer(size, "lora"))
+    name = f"train_{size.name}"
     return [
-        Result("train", "training late8th CAL, 8 rows a step", "real tokens/s", ours),
-        Result("train_cached", "the same from the second epoch on, with the prefix cache", "real tokens/s", cached),
-        Result("train_peer", "the same in PyTorch eager, bf16 autocast, padded batches", "real tokens/s", peer),
-        Result("train_lora", "PEFT LoRA of rank 58 there", "real tokens/s", lora),
-        ratio_of("train_ratio", "training, ours over PyTorch eager", ours, peer, TRAINING_RATIO),
-        ratio_of("train_cached_ratio", "training with the prefix cache, ours over PyTorch eager", cached, peer, CACHED_RATIO),
-        ratio_of("train_lora_ratio", "training, ours over PEFT LoRA", ours, lora, LORA_RATIO),
+        Result(name, f"training late8th CAL, {size.what}", "real tokens/s", ours),
+        Result(f"{name}_cached", "the same from the second epoch on, with the prefix cache", "real tokens/s", cached),
+        Result(f"{name}_peer", "the same in PyTorch eager, bf16 autocast, padded batches", "real tokens/s", peer),
+        Result(f"{name}_lora", "PEFT LoRA of rank 58 there", "real tokens/s", lora),
+        ratio_of(f"{name}_ratio", f"{size.what}: ours over PyTorch eager", ours, peer, size.ratio),
+        ratio_of(f"{name}_cached_ratio", f"{size.what}: ours with the prefix cache over PyTorch eager", cached, peer, size.cached_ratio),
+        ratio_of(f"{name}_lora_ratio", f"{size.what}: ours over PEFT LoRA", ours, lora, size.lora_ratio),
     ]
+
+
+def measure_training(context):
+    return [result for size in STEP_SIZES.values() for result in _train_at(context, size)]
 
 
 def measure_neighbour(context):
