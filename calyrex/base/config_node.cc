@@ -6,6 +6,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include "calyrex/base/config_edit.h"
 #include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
 
@@ -170,25 +171,28 @@ void apply_override(ConfigNode& root, std::string_view assignment) {
   }
   const std::string source = fmt::format("command line, {}", assignment.substr(0, equals));
   ConfigNode value = parse_yaml(assignment.substr(equals + 1), source);
-  std::string_view path = assignment.substr(0, equals);
+  value.place = source;
+  set_entry(root, assignment.substr(0, equals), std::move(value));
+}
+
+void set_entry(ConfigNode& root, std::string_view dotted_key, ConfigNode value) {
   ConfigNode* node = &root;
   while (true) {
-    const size_t dot = path.find('.');
-    const std::string key(path.substr(0, dot));
+    const size_t dot = dotted_key.find('.');
+    const std::string key(dotted_key.substr(0, dot));
     if (node->kind != ConfigNode::Kind::kMap) {
       *node = ConfigNode{};
       node->kind = ConfigNode::Kind::kMap;
-      node->place = source;
+      node->place = value.place;
     }
     auto found = node->entries.begin();
     while (found != node->entries.end() && found->first != key) ++found;
     if (found == node->entries.end()) found = node->entries.insert(found, {key, ConfigNode{}});
     node = &found->second;
     if (dot == std::string_view::npos) break;
-    path = path.substr(dot + 1);
+    dotted_key = dotted_key.substr(dot + 1);
   }
   *node = std::move(value);
-  node->place = source;
 }
 
 }  // namespace calyrex

@@ -14,6 +14,7 @@ void add_commands(CLI::App& app, Run& run) {
   add_render_command(app, run);
   add_bench_command(app, run);
   add_eval_command(app, run);
+  add_study_command(app, run);
   add_analyze_command(app, run);
   CLI::App* adapter = app.add_subcommand("adapter", "Make and inspect adapters");
   adapter->require_subcommand(1);

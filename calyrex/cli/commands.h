@@ -19,6 +19,8 @@ void add_data_command(CLI::App& app, Run& run);
 void add_eval_command(CLI::App& app, Run& run);
 void add_demo_command(CLI::App& app, Run& run);
 void add_render_command(CLI::App& app, Run& run);
+/// The group `study`: run, report, scale.
+void add_study_command(CLI::App& app, Run& run);
 void add_train_command(CLI::App& app, Run& run);
 /// `adapter` is the group of that name.
 void add_adapter_init_command(CLI::App& adapter, Run& run);

@@ -13,7 +13,10 @@ std::string_view demo_page();
 std::string_view evaluation_page();
 /// web/analysis.html, likewise.
 std::string_view analysis_page();
-/// web/report.css, the style of the pages.
+/// web/study.html and web/scale.html, likewise.
+std::string_view study_page();
+std::string_view scale_page();
+/// web/report.css, the style of all pages.
 std::string_view report_style();
 /// Chart.js as Debian ships it (MIT licence).
 std::string_view chart_library();

@@ -5,7 +5,7 @@
 #include <string>
 
 #include <CLI/CLI.hpp>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "calyrex/base/json.h"
 #include "calyrex/cli/commands.h"
@@ -34,6 +34,8 @@ Json to_json(const eval::TaskInfo& info) {
   json["licence"] = info.licence;
   json["forms"] = std::move(forms);
   json["needs_judge"] = info.needs_judge;
+  json["splits"] = info.splits;
+  json["axes"] = info.axes;
   json["headline"] = info.headline;
   json["scorer_version"] = info.scorer_version;
   return json;
@@ -69,6 +71,10 @@ void describe_task(const std::string& name, bool as_json) {
   table.add("Data", info.source);
   table.add("Licence", info.licence);
   table.add("Forms", form_names(info) + " (the first is the default)");
+  if (!info.splits.empty()) {
+    table.add("Splits", fmt::format("{} (the first is the default)", fmt::join(info.splits, ", ")));
+  }
+  if (!info.axes.empty()) table.add("Axes", fmt::format("{}", fmt::join(info.axes, ", ")));
   table.add("Judge", info.needs_judge ? "needed" : "not needed");
   table.add("Headline", headline);
   table.add("Scorer", info.scorer_version);

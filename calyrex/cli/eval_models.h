@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "calyrex/cli/model_flags.h"
-#include "calyrex/eval/run/runner.h"
-#include "calyrex/weights/model_source.h"
+#include "calyrex/eval/run/subjects.h"
 
 namespace CLI {
 class App;
@@ -31,23 +30,10 @@ std::unique_ptr<lm::LanguageModel> open_endpoint(const EndpointFlags& flags);
 /// {"endpoint", "model"}: what its answers depend on, as far as one can know.
 Json endpoint_identity(const EndpointFlags& flags, const lm::LanguageModel& model);
 
-/// The base model and its adapters as subjects, with all that can be checked and known without torch.
-class LocalSubjects {
- public:
-  /// Checks model and adapters. `date` is what templates see; empty: the first adapter's, else a fixed one.
-  LocalSubjects(const ModelFlags& flags, const std::vector<std::string>& adapters, const std::string& date);
-
-  const std::vector<eval::Subject>& subjects() const { return subjects_; }
-  /// Opens the model and loads the adapters when first called.
-  lm::LanguageModel& model();
-
- private:
-  void add_adapter(const AdapterArgument& argument, const weights::ModelSource& model);
-
-  lm::LocalModelOptions options_;
-  std::vector<AdapterArgument> adapters_;  // of subjects_[1] and on
-  std::vector<eval::Subject> subjects_;
-  std::unique_ptr<lm::LanguageModel> model_;
-};
+/// The flags' model, alone and with the adapters (DIR[@SCALE]). `date` is what templates see; empty: the
+/// first adapter's, else a fixed one.
+std::unique_ptr<eval::LocalSubjects> local_subjects(const ModelFlags& flags,
+                                                    const std::vector<std::string>& adapters,
+                                                    const std::string& date);
 
 }  // namespace calyrex::cli

@@ -23,11 +23,11 @@
 #include "calyrex/cli/eval_models.h"
 #include "calyrex/cli/interrupts.h"
 #include "calyrex/cli/page.h"
-#include "calyrex/eval/core/form.h"
 #include "calyrex/eval/run/answers.h"
 #include "calyrex/eval/run/report.h"
 #include "calyrex/eval/run/run_folder.h"
 #include "calyrex/eval/run/runner.h"
+#include "calyrex/eval/run/task_choice.h"
 #include "calyrex/eval/tasks/registry.h"
 
 namespace calyrex::cli {
@@ -46,6 +46,8 @@ struct EvalFlags {
   fs::path data;
   bool sample = false;
   std::string form;
+  std::string split;
+  std::string axis;
   std::optional<int> shots;
   std::optional<int64_t> limit;
   std::optional<int64_t> max_new_tokens;
@@ -73,44 +75,19 @@ void check_flags(const EvalFlags& flags) {
   }
 }
 
-/// The folder of a task: its own below --data where there is one, else --data itself.
-fs::path task_data(const fs::path& data, const std::string& task) {
-  if (data.empty()) return {};
-  if (!path_exists(data)) fail(ErrorCode::kNotFound, "--data {}: no such file or folder", data.string());
-  const fs::path own = data / task;
-  return fs::is_directory(own) ? own : data;
-}
-
-/// --form: a form's name, or the file that holds the system message.
-void set_form(const std::string& form, const eval::Task& task, eval::LoadOptions& options) {
-  constexpr size_t kMaxFormBytes = size_t{1} << 20;
-  CALYREX_CHECK(!task.info().forms.empty(), "{} has no form", task.info().name);
-  options.form = task.info().forms.front();
-  if (form.empty()) return;
-  if (!eval::find_form(form) && path_exists(form)) {
-    options.form = eval::Form::kFile;
-    options.form_text = read_file(form, kMaxFormBytes);
-  } else {
-    options.form = eval::parse_form(form);
-    if (options.form == eval::Form::kFile) {
-      fail(ErrorCode::kInvalidArgument, "--form file: name the file that holds the system message itself");
-    }
-  }
-  eval::require_form(task.info(), options.form);
-}
-
 std::vector<eval::LoadedTask> load_tasks(const EvalFlags& flags) {
   std::vector<eval::LoadedTask> loaded;
   for (const std::string& name : flags.tasks) {
     const eval::Task& task = eval::find_task(name);
-    eval::LoadOptions options;
-    options.data = task_data(flags.data, name);
-    options.sample = flags.sample;
-    options.shots = flags.shots;
-    options.seed = flags.seed;
-    options.judge = !flags.judge.url.empty();
-    set_form(flags.form, task, options);
-    loaded.push_back(eval::load_task(task, options));
+    loaded.push_back(eval::load_task(task, eval::load_options(task, {.task = name,
+                                                                     .data = flags.data,
+                                                                     .sample = flags.sample,
+                                                                     .form = flags.form,
+                                                                     .shots = flags.shots,
+                                                                     .split = flags.split,
+                                                                     .axis = flags.axis,
+                                                                     .seed = flags.seed,
+                                                                     .judge = !flags.judge.url.empty()})));
   }
   return loaded;
 }
@@ -129,7 +106,7 @@ eval::Subject responses_subject(const fs::path& responses, int64_t unanswered) {
 
 /// Whose answers are graded, and the models behind them.
 struct Models {
-  std::unique_ptr<LocalSubjects> local;
+  std::unique_ptr<eval::LocalSubjects> local;
   std::unique_ptr<lm::LanguageModel> endpoint;
   std::unique_ptr<lm::LanguageModel> judge;
   std::vector<eval::Subject> subjects;
@@ -157,7 +134,7 @@ Models open_models(const EvalFlags& flags, std::vector<eval::LoadedTask>& tasks,
     options.model = [model = models.endpoint.get()]() -> lm::LanguageModel& { return *model; };
     options.counts_tokens = false;
   } else {
-    models.local = std::make_unique<LocalSubjects>(flags.model, flags.adapters, flags.chat_date);
+    models.local = local_subjects(flags.model, flags.adapters, flags.chat_date);
     models.subjects = models.local->subjects();
     options.model = [local = models.local.get()]() -> lm::LanguageModel& { return local->model(); };
   }
@@ -316,6 +293,10 @@ void add_flags(CLI::App& command, EvalFlags& flags) {
   command.add_flag("--sample", flags.sample, "The few rows that the program carries, to try a task out");
   command.add_option("--form", flags.form,
                      "Which text is the system message: user, neutral, system, ... or a file that holds it");
+  command.add_option("--split", flags.split, "Which part of the data, for tasks that have splits")
+      ->check(not_empty());
+  command.add_option("--axis", flags.axis, "One axis alone, for tasks that measure along several")
+      ->check(not_empty());
   command
       .add_option("--shots", flags.shots, "Examples before the question; default: the task's usual number")
       ->check(CLI::NonNegativeNumber);

@@ -52,4 +52,8 @@ std::string make_analysis_page(const Json& report) { return fill_page(analysis_p
 
 std::string make_evaluation_page(const Json& report) { return fill_page(evaluation_page(), report); }
 
+std::string make_study_page(const Json& study) { return fill_page(study_page(), study); }
+
+std::string make_scale_page(const Json& scale) { return fill_page(scale_page(), scale); }
+
 }  // namespace calyrex::cli

@@ -16,4 +16,10 @@ std::string make_evaluation_page(const Json& report);
 /// `report` of the activation analysis.
 std::string make_analysis_page(const Json& report);
 
+/// `study` as study::collect_study() gives it.
+std::string make_study_page(const Json& study);
+
+/// `scale` as study::collect_scale() gives it.
+std::string make_scale_page(const Json& scale);
+
 }  // namespace calyrex::cli

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,6 +42,15 @@ struct AnalyzeRequest {
   uint64_t seed = 0;
 };
 
+struct StudyRunRequest {
+  std::filesystem::path path;
+  std::vector<std::string> overrides;  // key=value
+  int64_t shard = 0;                   // 0-based, of num_shards
+  int64_t num_shards = 1;
+  bool plan_only = false;
+  std::function<void(const std::filesystem::path& folder)> on_result;
+};
+
 /// Entry points of the torch part. Errors are calyrex::Error.
 class TorchPart {
  public:
@@ -48,6 +58,10 @@ class TorchPart {
   virtual std::unique_ptr<lm::LanguageModel> open_language_model(const lm::LocalModelOptions& options) = 0;
   /// Trains to the end, or until interrupted (kCancelled after a checkpoint).
   virtual void train(const TrainRequest& request) = 0;
+  /// Runs this process's share of a study; returns its folder.
+  virtual std::filesystem::path run_study(const StudyRunRequest& request) = 0;
+  /// Markdown table of every key of a study file.
+  virtual std::string document_study_settings() = 0;
   virtual void init_adapter(const AdapterInitRequest& request) = 0;
   /// The report of the activation analysis.
   virtual Json analyze(const AnalyzeRequest& request) = 0;

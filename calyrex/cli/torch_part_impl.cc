@@ -9,6 +9,8 @@
 #include "calyrex/model/cpu_allocator.h"
 #include "calyrex/model/device.h"
 #include "calyrex/study/analysis_run.h"
+#include "calyrex/study/config.h"
+#include "calyrex/study/run.h"
 #include "calyrex/train/config.h"
 #include "calyrex/train/run.h"
 
@@ -28,6 +30,15 @@ class TorchPartImpl final : public TorchPart {
          .overrides = request.overrides,
          .existing = request.restart ? train::Existing::kRestart : train::Existing::kContinue});
   }
+  std::filesystem::path run_study(const StudyRunRequest& request) override {
+    return study::run_study({.path = request.path,
+                             .overrides = request.overrides,
+                             .shard = request.shard,
+                             .num_shards = request.num_shards,
+                             .plan_only = request.plan_only,
+                             .on_result = request.on_result});
+  }
+  std::string document_study_settings() override { return study::document_study_settings(); }
   void init_adapter(const AdapterInitRequest& request) override {
     train::write_new_adapter({.model = request.model,
                               .kind = request.kind,

@@ -24,14 +24,13 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-/// Sorts the resampled values and takes their middle 95 %.
+}  // namespace
+
 void set_percentile_interval(Estimate& estimate, std::vector<double>& values) {
   std::sort(values.begin(), values.end());
   estimate.low = quantile(values, 0.025);
   estimate.high = quantile(values, 0.975);
 }
-
-}  // namespace
 
 Estimate wilson_share(int64_t passed, int64_t total) {
   CALYREX_CHECK(passed >= 0 && passed <= total);

@@ -13,6 +13,9 @@ struct Estimate {
   double high = 0.0;
 };
 
+/// Sets the interval to the middle 95 % of resampled values, which are sorted for it; none is a bug.
+void set_percentile_interval(Estimate& estimate, std::vector<double>& values);
+
 /// Share of `passed` among `total` with Wilson's score interval (Wilson 1927); total 0 gives 0 in [0, 1].
 Estimate wilson_share(int64_t passed, int64_t total);
 

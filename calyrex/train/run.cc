@@ -56,8 +56,9 @@ std::vector<std::string> eval_paths(const DataSettings& data) {
 /// One run from its start, or from its last checkpoint, to its end.
 class Run {
  public:
-  Run(LoadedConfig loaded, Existing existing)
+  Run(LoadedConfig loaded, Existing existing, SharedWork shared)
       : loaded_(std::move(loaded)),
+        shared_(std::move(shared)),
         folder_(loaded_.config.output),
         store_(loaded_.config.output, loaded_.config.train.keep_checkpoints) {
     refuse_own_model();
@@ -137,7 +138,7 @@ class Run {
     record_.chat_date = date;
     if (!existing) folder_.write_record(record_);
     session_ = std::make_unique<Session>(loaded_, model_, std::move(train_files), std::move(eval_files),
-                                         encoder_, point);
+                                         encoder_, point, shared_);
     log_sizes();
     if (checkpoint) {
       restore(*checkpoint);
@@ -241,6 +242,10 @@ class Run {
       log_info("prefix cache: {} of {} row lookups were hits, {:.2f} GiB", cache->counts().hits,
                cache->counts().hits + cache->counts().misses,
                static_cast<double>(cache->counts().bytes) / (1 << 30));
+      record_.results["prefix_cache"] = {{"layer", cache->layer()},
+                                         {"hits", cache->counts().hits},
+                                         {"misses", cache->counts().misses},
+                                         {"bytes", cache->counts().bytes}};
     }
     constexpr int64_t kCurvePoints = 1000;
     const Json curve = read_loss_curve(folder_.metrics_path(), kCurvePoints);
@@ -271,6 +276,7 @@ class Run {
   }
 
   LoadedConfig loaded_;
+  SharedWork shared_;
   RunFolder folder_;
   CheckpointStore store_;
   RunRecord record_;
@@ -287,7 +293,7 @@ class Run {
 void run_training(const RunRequest& request) {
   LoadedConfig loaded = load_train_config(request.config_path, request.overrides);
   const StopSignals signals;
-  Run(std::move(loaded), request.existing).execute();
+  Run(std::move(loaded), request.existing, request.shared).execute();
 }
 
 void write_new_adapter(const NewAdapterRequest& request) {

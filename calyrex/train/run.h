@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "calyrex/train/shared_work.h"
+
 namespace calyrex::train {
 
 enum class Existing { kContinue, kRestart };
@@ -14,6 +16,7 @@ struct RunRequest {
   std::filesystem::path config_path;
   std::vector<std::string> overrides = {};  // key=value
   Existing existing = Existing::kContinue;
+  SharedWork shared = {};  // with the other runs of a sweep
 };
 
 /// Trains to the end and writes the adapter to the configuration's `output`. Continues an unfinished run of

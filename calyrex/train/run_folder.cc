@@ -1,13 +1,8 @@
 #include "calyrex/train/run_folder.h"
 
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
@@ -111,18 +106,11 @@ void check_same_run(const RunRecord& existing, const RunRecord& wanted, const fs
        fmt::join(differences, "; "));
 }
 
-RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
-  make_directories(path_);
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor_ < 0) fail(ErrorCode::kIo, "cannot open {}: {}", path_.string(), std::strerror(errno));
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(descriptor_);
-    fail(ErrorCode::kResourceExhausted,
-         "another process is training into {}; wait for it or choose another output", path_.string());
-  }
+RunFolder::RunFolder(fs::path path) : path_(std::move(path)), lock_(FolderLock::try_lock(path_)) {
+  if (lock_) return;
+  fail(ErrorCode::kResourceExhausted,
+       "another process is training into {}; wait for it or choose another output", path_.string());
 }
-
-RunFolder::~RunFolder() { ::close(descriptor_); }
 
 std::optional<RunRecord> RunFolder::read_record() const {
   const fs::path file = path_ / kRecordFile;

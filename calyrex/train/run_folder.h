@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "calyrex/base/folder_lock.h"
 #include "calyrex/base/json.h"
 #include "calyrex/model/adapter.h"
 #include "calyrex/train/config.h"
@@ -45,9 +46,6 @@ class RunFolder {
  public:
   /// Creates the folder where needed. kResourceExhausted when another process trains into it.
   explicit RunFolder(std::filesystem::path path);
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
-  ~RunFolder();
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path metrics_path() const { return path_ / "metrics.jsonl"; }
@@ -73,7 +71,7 @@ class RunFolder {
 
  private:
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  std::optional<FolderLock> lock_;
 };
 
 }  // namespace calyrex::train

@@ -75,10 +75,25 @@ void wait_for_rows(const EncodedRows& rows) {
   while (!rows.wait_for(kPollMs)) StopSignals::check();
 }
 
+/// All that encoded rows depend on.
+std::string rows_key(const ChatFiles& files, const text::ChatEncoder& encoder, const TrainConfig& config,
+                     const weights::AdapterConfig& adapter, const EncodedRows::Options& options) {
+  Json key = {{"model", config.model},
+              {"template", encoder.chat_template()},
+              {"chat", write_fields(config.chat)},
+              {"date", adapter.chat_date.value_or("")},
+              {"span", write_fields(adapter.span)},
+              {"max_tokens", options.max_tokens},
+              {"labels", std::string(to_string(options.labels))}};
+  for (const DataFile& file : files.files) key["files"].push_back({file.path, file.sha256});
+  return to_json_line(key);
+}
+
 /// Starts to encode; the summary is logged when all rows are done.
-std::unique_ptr<EncodedRows> encode_rows(ChatFiles files, std::shared_ptr<const text::ChatEncoder> encoder,
-                                         const EncodedRows::Options& options, std::string what) {
-  return std::make_unique<EncodedRows>(std::move(files.rows), std::move(encoder), options,
+std::shared_ptr<const EncodedRows> encode_rows(ChatFiles files,
+                                               std::shared_ptr<const text::ChatEncoder> encoder,
+                                               const EncodedRows::Options& options, std::string what) {
+  return std::make_shared<EncodedRows>(std::move(files.rows), std::move(encoder), options,
                                        [what, limit = options.max_tokens](const DataSummary& summary) {
                                          report_summary(summary, what, limit);
                                        });
@@ -163,10 +178,17 @@ std::string today() {
 
 Session::Session(const LoadedConfig& loaded, std::shared_ptr<const weights::ModelSource> model,
                  ChatFiles train_files, ChatFiles eval_files,
-                 std::shared_ptr<const text::ChatEncoder> encoder, const StartingPoint& point) {
+                 std::shared_ptr<const text::ChatEncoder> encoder, const StartingPoint& point,
+                 const SharedWork& shared) {
   const TrainConfig& config = loaded.config;
   const int64_t max_tokens = resolve_max_tokens(loaded, model->config());
-  prepare_data(loaded, std::move(train_files), std::move(eval_files), std::move(encoder), max_tokens);
+  const auto encode = [&](ChatFiles files, const EncodedRows::Options& options, std::string what) {
+    if (shared.rows == nullptr) return encode_rows(std::move(files), encoder, options, std::move(what));
+    const std::string key = rows_key(files, *encoder, config, point.config, options);
+    return shared.rows->get(key,
+                            [&] { return encode_rows(std::move(files), encoder, options, std::move(what)); });
+  };
+  prepare_data(loaded, std::move(train_files), std::move(eval_files), max_tokens, encode);
   StopSignals::check();
   const at::Device device = model::resolve_device("auto");
   const at::ScalarType dtype = model::resolve_dtype(precision_of(config.train.dtype), device);
@@ -190,10 +212,11 @@ Session::Session(const LoadedConfig& loaded, std::shared_ptr<const weights::Mode
     adapter = model::create_adapter(point.config, *model, init, dtype, device, model::AdapterUse::kTrain);
   }
   trainer_ = std::make_unique<Trainer>(decoder_, std::move(adapter), config.train);
-  if (config.train.prefix_cache_gib > 0.0) open_prefix_cache(config, *model);
+  if (config.train.prefix_cache_gib > 0.0) open_prefix_cache(config, *model, shared.prefix_states);
 }
 
-void Session::open_prefix_cache(const TrainConfig& config, const weights::ModelSource& model) {
+void Session::open_prefix_cache(const TrainConfig& config, const weights::ModelSource& model,
+                                const std::optional<PrefixStates>& shared) {
   const int64_t layer = prefix_cache_layer(trainer_->adapter());
   if (layer < 0) {
     const weights::AdapterKind kind = trainer_->adapter().config().kind;
@@ -203,17 +226,20 @@ void Session::open_prefix_cache(const TrainConfig& config, const weights::ModelS
                     : "there is no layer below the first block");
     return;
   }
+  CALYREX_CHECK(!shared || shared->layer <= layer, "states after layer {}, a block after layer {}",
+                shared->layer, layer);
   prefix_cache_ = std::make_unique<PrefixCache>(PrefixCache::Options{
-      .folder = std::filesystem::path(config.output) / "prefix_cache",
-      .layer = layer,
+      .folder = shared ? shared->folder : std::filesystem::path(config.output) / "prefix_cache",
+      .layer = shared ? shared->layer : layer,
       .width = decoder_->config().hidden_size,
       .identity = fmt::format("{} {} {}", backbone_digest(model), dtype(), at::get_num_threads()),
-      .budget_bytes = static_cast<int64_t>(config.train.prefix_cache_gib * (1 << 30))});
+      .budget_bytes =
+          shared ? shared->budget_bytes : static_cast<int64_t>(config.train.prefix_cache_gib * (1 << 30))});
   trainer_->use_prefix_cache(prefix_cache_.get());
 }
 
 void Session::prepare_data(const LoadedConfig& loaded, ChatFiles train_files, ChatFiles eval_files,
-                           std::shared_ptr<const text::ChatEncoder> encoder, int64_t max_tokens) {
+                           int64_t max_tokens, const Encode& encode_files) {
   const TrainSettings& train = loaded.config.train;
   StepPlanner::Options plan = {.sources = {},
                                .order = train.shuffle ? RowOrder::kShuffled : RowOrder::kAsFiles,
@@ -232,7 +258,7 @@ void Session::prepare_data(const LoadedConfig& loaded, ChatFiles train_files, Ch
       .max_tokens = max_tokens, .labels = loaded.config.data.labels, .num_threads = 1};
   if (!train.max_steps)
     encode.num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  train_rows_ = encode_rows(std::move(train_files), encoder, encode, "training");
+  train_rows_ = encode_files(std::move(train_files), encode, "training");
   const auto length = [rows = train_rows_.get()](int64_t row) { return rows->at(row).num_tokens(); };
   if (train.max_steps) {
     plan.epochs.reset();
@@ -242,8 +268,7 @@ void Session::prepare_data(const LoadedConfig& loaded, ChatFiles train_files, Ch
     total_steps_ = count_steps(plan, length);
   }
   planner_ = std::make_unique<StepPlanner>(plan, length);
-  if (!eval_files.rows.empty())
-    eval_rows_ = encode_rows(std::move(eval_files), encoder, encode, "evaluation");
+  if (!eval_files.rows.empty()) eval_rows_ = encode_files(std::move(eval_files), encode, "evaluation");
 }
 
 RowPointers Session::rows(const std::vector<int64_t>& indices) const {

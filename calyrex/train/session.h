@@ -1,6 +1,7 @@
 // Everything a run works with, made ready: network, adapter, tokenised data, order of steps.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "calyrex/train/dataset.h"
 #include "calyrex/train/prefix_cache.h"
 #include "calyrex/train/run_folder.h"
+#include "calyrex/train/shared_work.h"
 #include "calyrex/train/trainer.h"
 #include "calyrex/weights/model_source.h"
 
@@ -49,7 +51,7 @@ class Session {
   /// network.
   Session(const LoadedConfig& loaded, std::shared_ptr<const weights::ModelSource> model,
           ChatFiles train_files, ChatFiles eval_files, std::shared_ptr<const text::ChatEncoder> encoder,
-          const StartingPoint& point);
+          const StartingPoint& point, const SharedWork& shared = {});
 
   Trainer& trainer() { return *trainer_; }
   StepPlanner& planner() { return *planner_; }
@@ -63,12 +65,15 @@ class Session {
   const PrefixCache* prefix_cache() const { return prefix_cache_.get(); }
 
  private:
-  void open_prefix_cache(const TrainConfig& config, const weights::ModelSource& model);
+  void open_prefix_cache(const TrainConfig& config, const weights::ModelSource& model,
+                         const std::optional<PrefixStates>& shared);
+  using Encode = std::function<std::shared_ptr<const EncodedRows>(ChatFiles, const EncodedRows::Options&,
+                                                                  std::string what)>;
   void prepare_data(const LoadedConfig& loaded, ChatFiles train_files, ChatFiles eval_files,
-                    std::shared_ptr<const text::ChatEncoder> encoder, int64_t max_tokens);
+                    int64_t max_tokens, const Encode& encode_files);
 
-  std::unique_ptr<EncodedRows> train_rows_;
-  std::unique_ptr<EncodedRows> eval_rows_;
+  std::shared_ptr<const EncodedRows> train_rows_;
+  std::shared_ptr<const EncodedRows> eval_rows_;
   std::unique_ptr<StepPlanner> planner_;
   std::shared_ptr<const model::Decoder> decoder_;
   std::unique_ptr<PrefixCache> prefix_cache_;

@@ -9,6 +9,7 @@
 namespace calyrex::train {
 namespace {
 
+int num_nested = 0;
 std::atomic<bool> stop_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "needed in a signal handler");
 
@@ -20,6 +21,7 @@ extern "C" void request_stop(int) {
 }  // namespace
 
 StopSignals::StopSignals() {
+  if (num_nested++ > 0) return;
   stop_requested = false;
   struct sigaction action = {};
   action.sa_handler = request_stop;
@@ -29,6 +31,7 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
+  if (--num_nested > 0) return;
   for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &previous_[i], nullptr);
 }
 

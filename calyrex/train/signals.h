@@ -8,8 +8,8 @@
 namespace calyrex::train {
 
 /// While one exists, the first such signal sets a flag and the second ends the process at once with code 130
-/// (files stay whole: every write is atomic). One at a time; the earlier handlers come back with the
-/// destructor.
+/// (files stay whole: every write is atomic). Inner ones (a run within a sweep) are the outermost one's; with
+/// that the earlier handlers come back. Not thread-safe.
 class StopSignals {
  public:
   StopSignals();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "calyrex/base/config_edit.h"
 #include "calyrex/base/error.h"
 
 namespace calyrex {
@@ -39,6 +40,15 @@ TEST(ConfigNode, OverridesCreateAndReplace) {
   EXPECT_EQ(config_to_json(root),
             Json::parse(R"({"train": {"epochs": 2}, "data": {"train": [{"path": "a.jsonl"}]}})"));
   EXPECT_NE(message_of([&] { apply_override(root, "novalue"); }).find("key=value"), std::string::npos);
+}
+
+TEST(ConfigNode, EntriesKeepTheirPlaces) {
+  const ConfigNode other = parse_yaml("x: {y: [1]}", "other.yaml");
+  ConfigNode root = parse_yaml("train: {epochs: 1}", "t");
+  set_entry(root, "train.deep.list", *other.find("x")->find("y"));
+  EXPECT_EQ(config_to_json(root), Json::parse(R"({"train": {"epochs": 1, "deep": {"list": [1]}}})"));
+  EXPECT_EQ(root.find("train")->find("deep")->find("list")->place, "other.yaml:1:5");
+  EXPECT_EQ(root.find("train")->find("deep")->place, "other.yaml:1:5") << "maps that it creates";
 }
 
 TEST(ConfigNode, BadYamlNamesThePlace) {

@@ -268,6 +268,44 @@ TEST(TrainingRun, PrefixCacheHitsMissesAndContinuingAreTheSameBits) {
   EXPECT_FALSE(fs::exists(folder / "parts/run/prefix_cache"));
 }
 
+TEST(TrainingRun, RunsShareRowsAndStatesOfAnEarlierLayer) {
+  const test::TempFolder folder;
+  EncodedRowsCache rows;
+  const auto run = [&](const std::string& name, const std::string& placement, const fs::path& states) {
+    const fs::path own = folder / name;
+    fs::create_directories(own);
+    run_training({.config_path = write_tiny_config(own, {"train.max_steps=8", "train.prefix_cache_gib=1",
+                                                         "adapter.placement=" + placement}),
+                  .shared = {.rows = &rows,
+                             .prefix_states = PrefixStates{
+                                 .folder = folder / states, .layer = 1, .budget_bytes = 1 << 20}}});
+    return read_json_file(own / "run/training.json")["prefix_cache"];
+  };
+  const Json first = run("first", "[1,2]", "shared");
+  EXPECT_EQ(first["misses"], 32);
+  // The block after layer 2 starts from the states after layer 1, which the first run kept.
+  const Json second = run("second", "[2]", "shared");
+  EXPECT_EQ(second["layer"], 1);
+  EXPECT_EQ(second["misses"], 0);
+  run("alone", "[2]", "other");
+  EXPECT_EQ(file_bytes(folder / "second/run/adapter_model.safetensors"),
+            file_bytes(folder / "alone/run/adapter_model.safetensors"));
+  EXPECT_TRUE(fs::exists(folder / "shared")) << "shared states outlive a run";
+}
+
+TEST(EncodedRowsCache, KeepsWhatIsUsed) {
+  EncodedRowsCache cache;
+  int made = 0;
+  const auto make = [&]() -> std::shared_ptr<const EncodedRows> {
+    ++made;
+    return nullptr;
+  };
+  for (const char* key : {"a", "b", "c", "a", "d", "e", "a"}) cache.get(key, make);
+  EXPECT_EQ(made, 5) << "a stayed, as it was used again";
+  cache.get("b", make);
+  EXPECT_EQ(made, 6) << "b had to go";
+}
+
 TEST(TrainingRun, SameSeedSameBitsAnotherSeedOthers) {
   const test::TempFolder folder;
   const auto run = [&](const std::string& name, const std::string& seed) {

@@ -57,6 +57,56 @@ def bootstrap(groups, resamples=200_000):
     return (mean, *numpy.quantile(means, [0.025, 0.975]))
 
 
+def seed_means(scores, rng, resamples):
+    """Mean of drawn seeds for each resample and sample: [resamples, samples]."""
+    seeds = scores.shape[0]
+    counts = rng.multinomial(seeds, [1.0 / seeds] * seeds, size=resamples) / seeds
+    return counts @ scores
+
+
+def seed_difference(first, second, groups, resamples=100_000):
+    """Difference of means over seeds and samples: samples drawn once for both, within groups where all have two or more."""
+    rng = numpy.random.default_rng(21)
+    first, second = numpy.array(first), numpy.array(second)
+    weights = numpy.zeros(first.shape[1])
+    for group in groups:
+        weights[group] = 1.0 / (len(groups) * len(group))
+    value = weights @ (second.mean(axis=0) - first.mean(axis=0))
+    difference = seed_means(second, rng, resamples) - seed_means(first, rng, resamples)
+    if min(len(group) for group in groups) > 1:
+        draws = numpy.zeros(resamples)
+        for group in groups:
+            picks = rng.choice(numpy.array(group), size=(resamples, len(group)))
+            draws += numpy.take_along_axis(difference, picks, axis=1).mean(axis=1) / len(groups)
+    else:
+        picks = rng.integers(0, len(weights), size=(resamples, len(weights)))
+        taken = weights[picks]
+        draws = (numpy.take_along_axis(difference, picks, axis=1) * taken).sum(axis=1) / taken.sum(axis=1)
+    tail = min(int((draws <= 1e-12).sum()), int((draws >= -1e-12).sum())) + 1
+    return {
+        "estimate": numbers((value, *numpy.quantile(draws, [0.025, 0.975]))),
+        "p_value": round(min(1.0, 2.0 * tail / (resamples + 1)), 6),
+    }
+
+
+def seed_cases(rng):
+    def scores(seeds, share, samples):
+        return (rng.random((seeds, samples)) < share).astype(float).tolist()
+
+    even = [list(range(start, start + 6)) for start in range(0, 30, 6)]
+    uneven = [[0, 1, 2, 3, 4, 5, 6], [7, 8], list(range(9, 20))]
+    single = [[0], [1, 2, 3], list(range(4, 24))]
+    cases = [
+        (scores(1, 0.2, 30), scores(3, 0.6, 30), even),
+        (scores(3, 0.5, 30), scores(3, 0.55, 30), even),
+        (scores(2, 0.3, 20), scores(4, 0.5, 20), uneven),
+        (scores(3, 0.3, 24), scores(1, 0.4, 24), single),
+    ]
+    return [
+        {"first": a, "second": b, "groups": groups, **seed_difference(a, b, groups)} for a, b, groups in cases
+    ]
+
+
 def numbers(estimate):
     return [round(float(value), 12) for value in estimate]
 
@@ -78,6 +128,7 @@ def main():
         "wilson": [{"passed": p, "total": n, "estimate": numbers(wilson(p, n))} for p, n in shares],
         "mean_of_shares": [{"groups": g, "estimate": numbers(mean_of_shares(g))} for g in group_lists],
         "bootstrap": [{"groups": g, "estimate": numbers(bootstrap(g))} for g in value_lists],
+        "seeds": seed_cases(numpy.random.default_rng(9)),
     }
     path = Path(__file__).resolve().parents[2] / "tests" / "golden" / "data" / "statistics.json"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -96,6 +96,8 @@ struct LoadOptions {
   std::string form_text;     // the system message of Form::kFile
   std::optional<int> shots;  // absent: the task's usual number
   uint64_t seed = 0;         // of whatever the task draws
+  std::string split;         // one of the task's splits; empty: the first, if it has any
+  std::string axis;          // one of the task's axes alone; empty: all of them
   bool judge = false;        // asks to the judge will be answered
 };
 
@@ -107,8 +109,10 @@ struct TaskInfo {
   std::string licence;
   std::vector<Form> forms;  // the first is the default
   bool needs_judge = false;
-  std::string scorer_version;         // changes when a verdict may change
-  std::vector<std::string> headline;  // metrics that tables show, in order
+  std::string scorer_version;            // changes when a verdict may change
+  std::vector<std::string> headline;     // metrics that tables show, in order
+  std::vector<std::string> splits = {};  // parts of the data that may be chosen; the first is the default
+  std::vector<std::string> axes = {};    // parts of the measurement that may be run alone
 };
 
 class Task {

@@ -60,6 +60,8 @@ Json run_configuration(const LoadedTask& task, const Subject& subject, const Run
   json["shots"] = task.options.shots ? Json(*task.options.shots) : Json();
   json["limit"] = options.limit ? Json(*options.limit) : Json();
   json["sample"] = task.options.sample;
+  if (!task.options.split.empty()) json["split"] = task.options.split;
+  if (!task.options.axis.empty()) json["axis"] = task.options.axis;
   json["decoding"] = decoding_of(task, options);
   json["max_new_tokens"] = options.max_new_tokens ? Json(*options.max_new_tokens) : Json();
   json["judge"] = options.judge_identity;

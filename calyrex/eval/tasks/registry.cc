@@ -30,6 +30,7 @@ const std::vector<const Task*>& all_tasks() {
       &realguardrails_task(),
       &rules_scenarios_task(),
       &rules_task(),
+      &rule_axes_task(),
       &msj_rules_task(),
       &msj_task(),
       &injecagent_task(),

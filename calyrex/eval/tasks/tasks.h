@@ -23,6 +23,7 @@ const Task& sysbench_task();
 const Task& realguardrails_task();
 const Task& rules_scenarios_task();
 const Task& rules_task();
+const Task& rule_axes_task();
 const Task& msj_rules_task();
 const Task& msj_task();
 const Task& injecagent_task();

@@ -1,0 +1,265 @@
+// `calyrex study` as a whole, on the tiny random model: runs, kills, shards, full disks, and what is refused
+// before the first run.
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "calyrex/base/json.h"
+#include "tests/cli/run_program.h"
+
+namespace calyrex::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kStudy = "tests/cli/tiny_study.yaml";
+
+ProgramResult study(const std::string& arguments) {
+  return run_program(CALYREX_PROGRAM, "study " + arguments);
+}
+
+std::string output_of(const fs::path& folder) { return " output=" + folder.string(); }
+
+Json results_in(const fs::path& folder) { return Json::parse(read_text(folder / "results.json")); }
+
+/// The whole study once, for all tests to compare with.
+const fs::path& whole_study() {
+  static const TemporaryFolder folder;
+  static const fs::path output = folder.path() / "whole";
+  if (!fs::exists(output)) {
+    const ProgramResult run = study(std::string("run ") + kStudy + output_of(output));
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+  }
+  return output;
+}
+
+Json run_named(const Json& results, const std::string& name) {
+  for (const Json& run : results["runs"]) {
+    if (run["name"] == name) return run;
+  }
+  return nullptr;
+}
+
+TEST(Study, RunsEverythingAndReports) {
+  const Json results = results_in(whole_study());
+  // The base, two of ParallelMLP, LoRA, and 3 placements x 2 arms x 2 seeds.
+  ASSERT_EQ(results["runs"].size(), 16u);
+  for (const Json& run : results["runs"]) {
+    EXPECT_EQ(run["status"], run["name"].get<std::string>().starts_with("cal-all-equal_params")
+                                 ? "not applicable"
+                                 : "finished")
+        << run["name"];
+  }
+  EXPECT_THAT(run_named(results, "cal-all-equal_params-s0")["not_applicable"].get<std::string>(),
+              HasSubstr("attention alone has"));
+  EXPECT_EQ(run_named(results, "cal-2-equal_params-s1")["same_as"], "cal-last-equal_params-s1");
+  const auto parameters = [&](const char* name) {
+    return run_named(results, name)["parameters"].get<double>();
+  };
+  EXPECT_NEAR(parameters("parallel_mlp-s0") / parameters("cal-last-equal_params-s0"), 1.0, 0.006);
+  EXPECT_NEAR(parameters("lora-s0") / parameters("cal-last-equal_params-s0"), 1.0, 0.006);
+  // Later runs read the states that the first one of a layer wrote: an epoch has all rows.
+  EXPECT_EQ(run_named(results, "cal-last-s0")["prefix_cache"]["layer"], 2);
+  EXPECT_EQ(run_named(results, "cal-last-s1")["prefix_cache"]["misses"], 0);
+  EXPECT_FALSE(fs::exists(whole_study() / "prefix_cache")) << "nobody needs it any more";
+  EXPECT_FALSE(fs::exists(whole_study() / "runs/cal-last-s0/adapter/checkpoints"));
+  const std::string csv = read_text(whole_study() / "results.csv");
+  EXPECT_TRUE(
+      csv.starts_with("study,run,setting,kind,placement,arm,seed,parameters,learning_rate,evaluation,"))
+      << csv;
+  EXPECT_THAT(csv, HasSubstr("\nwhole,base,base,base,,,,0,,mmlu,mmlu,acc,,4,"));
+  EXPECT_THAT(csv, HasSubstr("\nwhole,parallel_mlp-s1,parallel_mlp,parallel_mlp,[2],equal_params,1,"));
+  EXPECT_THAT(read_text(whole_study() / "report.md"), HasSubstr("| cal-last | 0 1 |"));
+  const std::string page = read_text(whole_study() / "report.html");
+  EXPECT_THAT(page, HasSubstr("\"calyrex-study\""));
+  EXPECT_THAT(page, Not(HasSubstr("http://")));
+}
+
+TEST(Study, ComparesWithEveryBaseline) {
+  std::vector<std::string> pairs;
+  const Json results = results_in(whole_study());
+  for (const Json& comparison : results["comparisons"]) {
+    if (comparison["evaluation"] != "mmlu") continue;
+    pairs.push_back(comparison["setting"].get<std::string>() + " " +
+                    comparison["baseline"].get<std::string>());
+    const bool one_seed = comparison["setting"] == "lora" || comparison["baseline"] == "lora";
+    EXPECT_EQ(comparison["word"].get<std::string>().find("one seed") != std::string::npos, one_seed)
+        << comparison;
+    EXPECT_GE(comparison["p_holm"].get<double>(), comparison["p"].get<double>());
+  }
+  EXPECT_THAT(pairs,
+              testing::UnorderedElementsAre(
+                  "parallel_mlp base", "lora base", "cal-last base", "cal-last parallel_mlp", "cal-last lora",
+                  "cal-last-equal_params base", "cal-last-equal_params parallel_mlp",
+                  "cal-last-equal_params lora", "cal-all base", "cal-all parallel_mlp", "cal-all lora"));
+}
+
+TEST(Study, AFinishedStudyIsOnlyRead) {
+  const fs::path result = whole_study() / "runs/cal-all-s0/result.json";
+  const std::string csv = read_text(whole_study() / "results.csv");
+  const auto written = fs::last_write_time(result);
+  const ProgramResult again = study(std::string("run ") + kStudy + output_of(whole_study()));
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_THAT(again.errors, HasSubstr("0 of them to do"));
+  EXPECT_EQ(fs::last_write_time(result), written);
+  EXPECT_EQ(read_text(whole_study() / "results.csv"), csv);
+  // Another training length is another study.
+  const ProgramResult other =
+      study(std::string("run ") + kStudy + output_of(whole_study()) + " base.train.max_steps=7");
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.errors, HasSubstr("train.max_steps: 8 -> 7"));
+}
+
+TEST(Study, KilledAnywhereItEndsWithTheSameTable) {
+  const TemporaryFolder folder;
+  const fs::path output = folder.path() / "whole";  // the folder's name is the study's
+  const std::vector<std::string> arguments = {"study", "run", kStudy, "output=" + output.string()};
+  for (const int milliseconds : {900, 1700, 2600, 3400}) {
+    const RunningProgram program(CALYREX_PROGRAM, arguments);
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    program.signal_and_wait(SIGKILL);
+  }
+  const ProgramResult run = study(std::string("run ") + kStudy + output_of(output));
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(read_text(output / "results.csv"), read_text(whole_study() / "results.csv"));
+}
+
+TEST(Study, AnInterruptEndsWith130AndTheStudyGoesOn) {
+  const TemporaryFolder folder;
+  const fs::path output = folder.path() / "whole";
+  const std::vector<std::string> arguments = {"study", "run", kStudy, "output=" + output.string(),
+                                              "base.train.max_steps=100000"};
+  const RunningProgram program(CALYREX_PROGRAM, arguments);
+  for (int i = 0; i < 600 && !fs::exists(output / "runs/parallel_mlp-s0/adapter/metrics.jsonl"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(program.signal_and_wait(SIGTERM), 130);
+  EXPECT_TRUE(fs::exists(output / "runs/base/result.json"));
+}
+
+TEST(Study, ShardsMakeTheSameTable) {
+  const TemporaryFolder folder;
+  const fs::path output = folder.path() / "whole";
+  const std::string command = std::string("run ") + kStudy + output_of(output) + " --shard ";
+  ProgramResult first;
+  std::thread other([&] { first = study(command + "1/2"); });
+  const ProgramResult second = study(command + "2/2");
+  other.join();
+  EXPECT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_EQ(second.exit_code, 0) << second.errors;
+  ASSERT_EQ(study("report " + output.string()).exit_code, 0);
+  EXPECT_EQ(read_text(output / "results.csv"), read_text(whole_study() / "results.csv"));
+}
+
+TEST(Study, AFullDiskStopsOneRunAlone) {
+  const TemporaryFolder folder;
+  const fs::path output = folder.path() / "whole";
+  // Files that this run writes cannot grow beyond a limit which only the largest adapter exceeds.
+  const std::string limited =
+      "sh -c 'trap \"\" XFSZ; ulimit -f 200; exec \"$0\" \"$@\"' " + std::string(CALYREX_PROGRAM);
+  const std::string arguments = " study run " + std::string(kStudy) + output_of(output);
+  const ProgramResult run = run_program(limited, arguments);
+  EXPECT_EQ(run.exit_code, 70) << run.errors;
+  EXPECT_THAT(run.errors, HasSubstr("cal-all-s0 failed and the study goes on"));
+  EXPECT_THAT(run.errors, HasSubstr("2 of 16 runs failed (cal-all-s0, cal-all-s1)"));
+  EXPECT_TRUE(fs::exists(output / "runs/cal-last-s1/result.json"));
+  // With room again the same command completes the table.
+  const ProgramResult again = study(std::string("run ") + kStudy + output_of(output));
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_EQ(read_text(output / "results.csv"), read_text(whole_study() / "results.csv"));
+}
+
+TEST(Study, MistakesAreNamedBeforeTheFirstRun) {
+  struct Case {
+    std::string override_;
+    int exit_code;
+    std::vector<std::string> words;
+  };
+  const std::vector<Case> cases = {
+      {"'grid={kind: [cal], placment: [last]}'", 2, {"'placment'", "did you mean 'placement'?"}},
+      {"'grid={kind: [cal], adapter.cal.positon: [rope]}'",
+       2,
+       {"adapter.cal.positon", "did you mean 'position'?"}},
+      {"'grid={kind: [cal], placement: [late9th]}'", 2, {"late9th", "did you mean 'late8th'?"}},
+      {"'grid={kind: [cal], placement: [[7]]}'", 2, {"placement '[7]'", "from 0 to 2"}},
+      {"'grid={kind: [call]}'", 2, {"adapter.kind", "one of cal, lora"}},
+      {"'grid={arm: [equal]}'", 2, {"'arm' must be one of equal_shape, equal_params"}},
+      {"'grid={kind: cal}'", 2, {"'grid.kind' must be a list"}},
+      {"'grid={model: [default]}'", 2, {"'model' cannot differ"}},
+      {"'grid={kind: [cal], seed: [0, 0]}'", 2, {"two runs have the name 'cal-late8th-s0'"}},
+      {"'evl=[]'", 2, {"unknown key 'evl'", "did you mean 'eval'?"}},
+      {"'eval=[{task: mmlo, sample: true}]'", 3, {"there is no task 'mmlo'; did you mean 'mmlu'?"}},
+      {"'eval=[{task: gsm8k, data: nowhere}]'", 3, {"eval 'gsm8k'", "nowhere: no such file or folder"}},
+      {"'eval=[{task: mmlu, sample: true, limt: 3}]'", 2, {"eval[0].limt", "did you mean 'limit'?"}},
+      {"'eval=[{task: rules, sample: true, axis: plain}]'", 5, {"rules has no axis 'plain'"}},
+      {"'eval=[{task: rules, sample: true, only: [cal-lst]}]'", 2, {"did you mean 'cal-last'?"}},
+      {"'base.data.train=[{path: nowhere.jsonl}]'", 3, {"nowhere.jsonl"}},
+      {"'base.train.learning_rat=1'", 2, {"did you mean 'learning_rate'?"}},
+      {"'select={learning_rate: [1e-3]}'", 2, {"'select' needs a task"}},
+      {"base.output=x", 2, {"'base.output' is chosen by the study"}},
+  };
+  for (const Case& one : cases) {
+    const TemporaryFolder folder;
+    const fs::path output = folder.path() / "out";
+    const ProgramResult run = study(std::string("run ") + kStudy + output_of(output) + " " + one.override_);
+    EXPECT_EQ(run.exit_code, one.exit_code) << one.override_ << "\n" << run.errors;
+    for (const std::string& word : one.words) EXPECT_THAT(run.errors, HasSubstr(word)) << one.override_;
+    EXPECT_FALSE(fs::exists(output)) << one.override_;
+  }
+}
+
+TEST(Study, ShardsAreCheckedAndReadFromTheLauncher) {
+  const std::string plan = std::string("run ") + kStudy + " output=nowhere --plan";
+  EXPECT_THAT(study(plan + " --shard 3/2").errors, HasSubstr("write i/n with i from 1 to n"));
+  EXPECT_THAT(study(plan + " --shard 2/3").errors, HasSubstr("(3 here)"));
+  const ProgramResult rank =
+      run_program(std::string("RANK=1 WORLD_SIZE=3 ") + CALYREX_PROGRAM, "study " + plan);
+  EXPECT_THAT(rank.errors, HasSubstr("(3 here)"));
+  EXPECT_FALSE(fs::exists("nowhere"));
+}
+
+TEST(Study, LearningRatesAreChosenForEachKind) {
+  const TemporaryFolder folder;
+  const fs::path output = folder.path() / "out";
+  const ProgramResult run =
+      study(std::string("run ") + kStudy + output_of(output) +
+            " 'select={learning_rate: [1e-3, 1e-2], metric: acc, on: {task: mmlu, sample: true, shots: 0, "
+            "form: raw}}'"
+            " 'grid={kind: [cal], placement: [last, [1]]}' 'runs=[{name: fixed, kind: cal, placement: [1], "
+            "train.learning_rate: 5e-3}]'");
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const Json results = results_in(output);
+  ASSERT_EQ(results["selection"].size(), 1u);
+  const Json& cal = results["selection"][0];
+  EXPECT_EQ(cal["kind"], "cal");
+  ASSERT_EQ(cal["tried"].size(), 2u);
+  const bool second = cal["tried"][1]["value"] > cal["tried"][0]["value"];
+  EXPECT_EQ(cal["chosen"], second ? 1e-2 : 1e-3) << "a tie takes the first";
+  EXPECT_EQ(run_named(results, "cal-last-s0")["learning_rate"], cal["chosen"]);
+  EXPECT_EQ(run_named(results, "cal-1-s0")["learning_rate"], cal["chosen"]);
+  EXPECT_EQ(run_named(results, "fixed-s0")["learning_rate"], 5e-3);
+}
+
+TEST(Study, ScaleFollowsASettingThroughStudies) {
+  const TemporaryFolder folder;
+  const std::string both = whole_study().string() + " " + whole_study().string();
+  const ProgramResult run =
+      study("scale " + both + " --setting cal-last --output " + (folder.path() / "scale").string());
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.output, HasSubstr("| mmlu |  | lora | whole |"));
+  const Json scale = Json::parse(read_text(folder.path() / "scale/scale.json"));
+  EXPECT_EQ(scale["studies"].size(), 2u);
+  EXPECT_EQ(scale["points"].size() % 6, 0u) << "three baselines in both";
+  EXPECT_TRUE(fs::exists(folder.path() / "scale/scale.html"));
+  const ProgramResult wrong = study("scale " + both);
+  EXPECT_EQ(wrong.exit_code, 3);
+  EXPECT_THAT(wrong.errors, HasSubstr("in all studies: cal-all, cal-last, cal-last-equal_params"));
+}
+
+}  // namespace
+}  // namespace calyrex::test
