@@ -271,7 +271,7 @@ TEST(TrainingRun, PrefixCacheHitsMissesAndContinuingAreTheSameBits) {
 TEST(TrainingRun, RunsShareRowsAndStatesOfAnEarlierLayer) {
   const test::TempFolder folder;
   EncodedRowsCache rows;
-  const auto run = [&](const std::string& name, const std::string& placement, const fs::path& states) {
+  const auto run = [&](const std::string& name, const std::string& placement, const std::string& states) {
     const fs::path own = folder / name;
     fs::create_directories(own);
     run_training({.config_path = write_tiny_config(own, {"train.max_steps=8", "train.prefix_cache_gib=1",
