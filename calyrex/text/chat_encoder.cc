@@ -216,6 +216,11 @@ class ChatJob {
     return chat_.messages[message]["role"].get_ref<const std::string&>();
   }
   bool is_system(size_t message) const { return role(message) == "system" || role(message) == "developer"; }
+  bool anchors_users() const { return options_.span.role == weights::SpanRole::kUser; }
+  /// Whether the message forms a span.
+  bool is_anchor(size_t message) const {
+    return anchors_users() ? role(message) == "user" : is_system(message);
+  }
   TokenSpan message_span(const EncodedChat& chat, int64_t begin, int64_t end,
                          const Tokenizer& tokenizer) const;
   TokenSpan default_text_span(const EncodedChat& chat, const Tokenizer& tokenizer) const;
@@ -231,7 +236,7 @@ class ChatJob {
   std::vector<Rendering> renderings_;
   std::vector<ContentPlace> places_;
   std::vector<TurnRenderings> assistants_;
-  std::vector<TurnRenderings> systems_;
+  std::vector<TurnRenderings> anchors_;  // messages that form a span as a whole
   bool seeks_default_text_ = false;
   size_t with_system_ = 0;   // the chat behind a marked system message
   size_t system_alone_ = 0;  // that message by itself
@@ -249,12 +254,12 @@ void ChatJob::plan() {
       assistants_.push_back(
           {message, before, message + 1 == count ? 0 : add_variant({kPlain, message + 1, false})});
     }
-    if (is_system(message) && options_.span.part == SpanPart::kMessage) {
+    if (is_anchor(message) && options_.span.part == SpanPart::kMessage) {
       const size_t before = message == 0 ? 0 : add_variant({kPlain, message, false});
-      systems_.push_back({message, before, add_variant({kPlain, message + 1, false})});
+      anchors_.push_back({message, before, add_variant({kPlain, message + 1, false})});
     }
   }
-  seeks_default_text_ = !has_system && options_.span.default_text == DefaultText::kAnchor;
+  seeks_default_text_ = !has_system && !anchors_users() && options_.span.default_text == DefaultText::kAnchor;
   if (seeks_default_text_) {
     with_system_ = add_variant({kWithSystem, count + 1, generation_prompt_});
     system_alone_ = add_variant({kWithSystem, 1, false});
@@ -336,15 +341,16 @@ TokenSpan ChatJob::default_text_span(const EncodedChat& chat, const Tokenizer& t
 
 TokenSpans ChatJob::system_spans(const EncodedChat& chat, const Tokenizer& tokenizer) const {
   TokenSpans spans;
+  const Piece::Origin anchor = anchors_users() ? Piece::Origin::kUser : Piece::Origin::kSystem;
   if (seeks_default_text_) spans.push_back(default_text_span(chat, tokenizer));
   for (const ContentPlace& place : places_) {
     const ForeignText& text = texts_[place.index];
-    if (!text.is_content || text.origin != Piece::Origin::kSystem) continue;
+    if (!text.is_content || text.origin != anchor) continue;
     spans.push_back(tokens_overlapping(chat, place.begin, place.end));
-    const auto turn = std::find_if(systems_.begin(), systems_.end(), [&](const TurnRenderings& renderings) {
+    const auto turn = std::find_if(anchors_.begin(), anchors_.end(), [&](const TurnRenderings& renderings) {
       return static_cast<int64_t>(renderings.message) == text.message;
     });
-    if (turn == systems_.end()) continue;
+    if (turn == anchors_.end()) continue;
     const Rendering& before = renderings_[turn->before];
     const Rendering& through = renderings_[turn->through];
     const bool first = turn->message == 0;

@@ -39,7 +39,8 @@ enum class GenerationPrompt { kNone, kAdd };
 struct EncodedChat {
   std::string text;  // what the template rendered
   std::vector<TokenId> token_ids;
-  TokenSpans system_spans;  // sorted, disjoint; empty when there is no system content
+  /// Sorted, disjoint; empty when there is no system content (with span.role user: no user content).
+  TokenSpans system_spans;
   /// One span an assistant message: content and its end-of-turn token. Starts after the generation prompt's
   /// text. Empty with GenerationPrompt::kAdd: such a chat is there to be continued.
   TokenSpans assistant_spans;

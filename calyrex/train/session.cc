@@ -126,6 +126,7 @@ StartingPoint find_starting_point(const LoadedConfig& loaded, const weights::Mod
     if (loaded.given.contains("adapter.span.part")) point.config.span.part = settings.span.part;
     if (loaded.given.contains("adapter.span.default_text"))
       point.config.span.default_text = settings.span.default_text;
+    if (loaded.given.contains("adapter.span.role")) point.config.span.role = settings.span.role;
   } else {
     point.config = make_adapter_config(settings, model);
   }

@@ -176,10 +176,17 @@ Json base_to_json(const BaseIdentity& base) {
   return json;
 }
 
+/// The role stands in the file only where it is not the usual one.
+Json span_to_json(const SpanConfig& span) {
+  Json json = write_fields(span);
+  if (span.role == SpanRole::kSystem) json.erase("role");
+  return json;
+}
+
 Json lora_companion_to_json(const AdapterConfig& config) {
   Json json = {{"format", kFormat}, {"version", kVersion}, {"kind", to_string(config.kind)}};
   json["base"] = base_to_json(config.base);
-  json["span"] = write_fields(config.span);
+  json["span"] = span_to_json(config.span);
   if (config.chat_date) json["chat_date"] = *config.chat_date;
   return json;
 }
@@ -278,7 +285,7 @@ Json adapter_config_to_json(const AdapterConfig& config) {
   if (config.kind != AdapterKind::kFull) {
     json[std::string(to_string(config.kind))] = adapter_section_to_json(config);
   }
-  json["span"] = write_fields(config.span);
+  json["span"] = span_to_json(config.span);
   json["base_model_name_or_path"] = config.base_model_name_or_path;
   if (config.chat_date) json["chat_date"] = *config.chat_date;
   json["peft_type"] = "CALYREX";

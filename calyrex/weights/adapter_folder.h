@@ -26,6 +26,7 @@ enum class MlpScope { kAll, kAnchored };
 enum class MlpInput { kSerial, kParallel };
 enum class SpanPart { kContent, kMessage };
 enum class DefaultText { kIgnore, kAnchor };
+enum class SpanRole { kSystem, kUser };
 
 inline constexpr auto enum_names(AdapterKind) {
   return std::to_array<EnumName<AdapterKind>>({{AdapterKind::kCal, "cal"},
@@ -56,16 +57,22 @@ inline constexpr auto enum_names(DefaultText) {
       {{DefaultText::kIgnore, "ignore"}, {DefaultText::kAnchor, "anchor"}});
 }
 
+inline constexpr auto enum_names(SpanRole) {
+  return std::to_array<EnumName<SpanRole>>({{SpanRole::kSystem, "system"}, {SpanRole::kUser, "user"}});
+}
+
 /// Which tokens of a chat form the span.
 struct SpanConfig {
   SpanPart part = SpanPart::kContent;
   DefaultText default_text = DefaultText::kIgnore;
+  SpanRole role = SpanRole::kSystem;
 
   bool operator==(const SpanConfig&) const = default;
   template <class Visitor>
   void visit_fields(Visitor& visit) {
     visit("part", part, "tokens of the system message that form the span");
     visit("default_text", default_text, "whether a system text the template writes by itself forms a span");
+    visit("role", role, "whose messages form the span; user is a placebo, a control for studies");
   }
 };
 

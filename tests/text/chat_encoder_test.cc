@@ -56,6 +56,19 @@ TEST(ChatEncoder, SpanIsTheSystemContentAndLabelsAreAnswersWithTheirEnd) {
   EXPECT_TRUE(chat.append_only);
 }
 
+TEST(ChatEncoder, ThePlaceboSpanIsTheUsersText) {
+  ChatOptions options{.chat_template = resolve_chat_template("chatml")};
+  options.span.role = weights::SpanRole::kUser;
+  const auto source = hf_source("qwen2");
+  const auto tokenizer = Tokenizer::create(source);
+  const EncodedChat chat = ChatEncoder(source, tokenizer, options).encode(kTurns, GenerationPrompt::kNone);
+  EXPECT_THAT(system_texts(chat), ElementsAre("2+3?", "4+4?"));
+  EXPECT_THAT(label_texts(chat), ElementsAre("FIVE.<|im_end|>", "EIGHT.<|im_end|>"));
+  options.span.part = weights::SpanPart::kMessage;
+  EXPECT_THAT(system_texts(ChatEncoder(source, tokenizer, options).encode(kTurns, GenerationPrompt::kNone)),
+              ElementsAre("<|im_start|>user\n2+3?<|im_end|>", "<|im_start|>user\n4+4?<|im_end|>"));
+}
+
 TEST(ChatEncoder, AChatToBeContinuedHasNoLabels) {
   const ChatEncoder encoder = make_encoder("qwen2", resolve_chat_template("chatml"));
   const EncodedChat chat = encoder.encode({said("system", "s"), said("user", "u")}, GenerationPrompt::kAdd);

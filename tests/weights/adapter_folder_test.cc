@@ -75,7 +75,7 @@ TEST(AdapterConfig, RoundTrip) {
   config.cal.self_inclusion = SelfInclusion::kExclusive;
   config.cal.mlp_scope = MlpScope::kAnchored;
   config.cal.attention_bias = config.cal.qk_norm = true;
-  config.span = {.part = SpanPart::kMessage, .default_text = DefaultText::kAnchor};
+  config.span = {.part = SpanPart::kMessage, .default_text = DefaultText::kAnchor, .role = SpanRole::kUser};
   const AdapterConfig read = parse_adapter_config(adapter_config_to_json(config), "x");
   EXPECT_EQ(read.cal, config.cal);
   EXPECT_EQ(read.span, config.span);

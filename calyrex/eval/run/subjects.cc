@@ -37,7 +37,8 @@ std::string folder_name(const fs::path& path) {
 bool is_anchored(const weights::AdapterConfig& config) {
   const weights::MlpScope scope =
       config.kind == weights::AdapterKind::kCal ? config.cal.mlp_scope : config.parallel_mlp.mlp_scope;
-  return scope == weights::MlpScope::kAnchored && config.span.default_text == weights::DefaultText::kIgnore;
+  return scope == weights::MlpScope::kAnchored && config.span.role == weights::SpanRole::kSystem &&
+         config.span.default_text == weights::DefaultText::kIgnore;
 }
 
 /// The template that is rendered with.
