@@ -18,6 +18,8 @@ std::string_view study_page();
 std::string_view scale_page();
 /// web/report.css, the style of all pages.
 std::string_view report_style();
+/// web/report.js, what the scripts of all pages share.
+std::string_view report_script();
 /// Chart.js as Debian ships it (MIT licence).
 std::string_view chart_library();
 

@@ -28,7 +28,7 @@ void append_until(std::string& result, std::string_view& page, std::string_view 
   page.remove_prefix(at + mark.size());
 }
 
-/// A page with style, data and chart library in their places.
+/// A page with style, data, chart library and what pages share in their places.
 std::string fill_page(std::string_view page, const Json& data) {
   std::string result;
   append_until(result, page, "@STYLE@");
@@ -37,6 +37,8 @@ std::string fill_page(std::string_view page, const Json& data) {
   result += script_json(data);
   append_until(result, page, "@CHART@");
   result += chart_library();
+  append_until(result, page, "@REPORT@");
+  result += report_script();
   result += page;
   return result;
 }
