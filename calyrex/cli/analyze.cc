@@ -70,8 +70,11 @@ void run_analyze(AnalyzeFlags flags) {
     request.scale = adapter.scale;
   }
   if (!path_exists(request.data)) fail(ErrorCode::kNotFound, "--data: no file {}", request.data.string());
-  const Json report = torch_part().analyze(request);
+  if (path_exists(flags.output) && !std::filesystem::is_directory(flags.output)) {
+    fail(ErrorCode::kInvalidArgument, "--output: {} exists and is no folder", flags.output.string());
+  }
   make_directories(flags.output);
+  const Json report = torch_part().analyze(request);
   write_file_atomically(flags.output / "analysis.html", make_analysis_page(report));
   write_file_atomically(flags.output / "analysis.json", to_json_text(report));
   if (flags.json) {
@@ -93,7 +96,9 @@ void add_analyze_command(CLI::App& app, Run& run) {
   add_model_flags(*command, flags->model);
   AnalyzeRequest& request = flags->request;
   command->add_option("--data", request.data, "test.jsonl of the rule data set")->required();
-  command->add_option("--output", flags->output, "Folder for analysis.json and analysis.html")->required();
+  command->add_option("--output", flags->output, "Folder for analysis.json and analysis.html")
+      ->required()
+      ->check(not_empty());
   const auto count = [&](const char* name, int64_t& value, const char* help, int64_t least) {
     command->add_option(name, value, help)
         ->check(CLI::Range(least, int64_t{1} << 20).description("") & whole_number<int64_t>())

@@ -63,9 +63,23 @@ void print_mix(const Json& manifest, const std::filesystem::path& output) {
   }
 }
 
+/// The mixture's files must not be among those it is made of.
+void check_output(const data::MixConfig& config, const std::filesystem::path& output) {
+  std::vector<std::string> inputs = config.decontaminate.against;
+  for (const data::MixSource& source : config.sources) inputs.push_back(source.path);
+  std::error_code ignored;
+  for (const std::string& input : inputs) {
+    if (std::filesystem::equivalent(std::filesystem::path(input).parent_path() / ".", output, ignored)) {
+      fail(ErrorCode::kInvalidArgument,
+           "--output {}: {} lies there and might be replaced; choose another folder", output.string(), input);
+    }
+  }
+}
+
 void build_mix(const MixOptions& options) {
   const data::MixConfig config = read_config(options);
   data::check_mix_config(config);
+  check_output(config, options.output);
   std::unique_ptr<text::ChatEncoder> encoder;
   if (config.limits.max_tokens) {
     const auto model = weights::open_model(config.limits.model);

@@ -185,7 +185,8 @@ std::vector<LaidOutRow> read_share_gpt(const Json& json, std::string_view source
   Json copy = json;
   copy.erase("tools");
   copy.erase("messages");
-  if (copy.contains("chosen") && copy["chosen"].is_object() && copy.contains("conversations")) {
+  if (copy.contains("chosen") && copy["chosen"].is_object() && copy.contains("conversations") &&
+      copy["conversations"].is_array()) {
     copy["conversations"].push_back(copy["chosen"]);
   }
   LaidOutRow result{.row = parse_row(copy, source)};

@@ -148,11 +148,16 @@ void check_mix_config(const MixConfig& config) {
   if (config.limits.max_chars < 1) refuse("limits.max_chars: expected at least 1");
   if (config.limits.max_tokens && *config.limits.max_tokens < 1)
     refuse("limits.max_tokens: expected at least 1");
+  constexpr double kMostWeight = 1e6;
   std::unordered_set<std::string> names;
   for (const MixSource& source : config.sources) {
     if (source.path.empty()) refuse("sources: one has no path");
-    if (!(source.weight > 0) || !std::isfinite(source.weight)) {
-      refuse(fmt::format("sources: weight of {}: expected a number above 0", source.path));
+    if (!(source.weight > 0 && source.weight <= kMostWeight)) {
+      refuse(fmt::format("sources: weight of {}: expected a number above 0, at most {}", source.path,
+                         kMostWeight));
+    }
+    if (source.max_rows && *source.max_rows < 1) {
+      refuse(fmt::format("sources: max_rows of {}: expected at least 1, or null for no limit", source.path));
     }
     if (!path_exists(source.path)) fail(ErrorCode::kNotFound, "sources: no file {}", source.path);
     if (!names.insert(source_name(source)).second) {

@@ -73,7 +73,11 @@ Json write_mix(const MixConfig& config, const Mix& mix, const std::filesystem::p
                         {"added", system.added},
                         {"share", static_cast<double>(with_system) / static_cast<double>(mix.rows.size())}};
   manifest["decontamination"] = describe_decontamination(config, mix);
-  const size_t dev = std::min(static_cast<size_t>(config.dev_rows), mix.rows.size() - 1);
+  const auto dev = static_cast<size_t>(config.dev_rows);
+  if (2 * dev > mix.rows.size()) {
+    fail(ErrorCode::kInvalidArgument,
+         "dev_rows {} is more than half of the {} rows that there are; take fewer", dev, mix.rows.size());
+  }
   const size_t train = mix.rows.size() - dev;
   manifest["files"]["train.jsonl"] = write_rows(mix.rows, 0, train, directory.staging() / "train.jsonl");
   if (dev > 0) {

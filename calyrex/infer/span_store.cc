@@ -35,6 +35,7 @@ SpanStore::Key SpanStore::key(const Sequence& sequence) {
 }
 
 int64_t SpanStore::resume(const Sequence& sequence, int64_t tokens) {
+  if (users_.contains(sequence.id)) return tokens;  // it took over a whole span already
   if (sequence.system_spans.empty() || tokens <= sequence.system_spans.front().begin) return tokens;
   if (tokens >= sequence.system_spans.back().end) {
     for (const auto& [id, user] : users_) keep_if_complete(user);

@@ -1,5 +1,6 @@
 #include "calyrex/model/device.h"
 
+#include <cstdlib>
 #include <new>
 
 #include <ATen/ATen.h>
@@ -27,9 +28,17 @@ bool bfloat16_works(at::Device device) {
 
 }  // namespace
 
+/// The process's number on its host, as torchrun sets it: each takes a device of its own.
+at::DeviceIndex local_rank() {
+  const char* text = std::getenv("LOCAL_RANK");
+  const int devices = static_cast<int>(at::getNumGPUs());
+  const int rank = text == nullptr ? 0 : std::atoi(text);
+  return static_cast<at::DeviceIndex>(rank < 0 || devices == 0 ? 0 : rank % devices);
+}
+
 at::Device resolve_device(const std::string& name) {
   const bool has_cuda = at::hasCUDA();
-  if (name == "auto") return has_cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  if (name == "auto") return has_cuda ? at::Device(at::kCUDA, local_rank()) : at::Device(at::kCPU);
   if (name != "cpu" && name != "cuda" && name.rfind("cuda:", 0) != 0) {
     fail(ErrorCode::kInvalidArgument, "device '{}' is not known; use auto, cpu, cuda or cuda:N", name);
   }

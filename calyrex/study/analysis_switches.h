@@ -69,7 +69,7 @@ struct SwitchResult {
   data::Estimate adherence_change;  // mean of paired differences
   data::Estimate joint;             // rule kept and content right
 };
-/// `answered` rows (the first ones of `rows`) are answered; losses are over all.
+/// The `answered` rows are answered; losses are over all.
 std::vector<SwitchResult> measure_switches(const StudiedModel& model, const text::ChatEncoder& encoder,
                                            std::span<const AnalysisBatch> batches,
                                            std::span<const AnalysisRow> answered,
@@ -81,7 +81,7 @@ struct SwapResult {
   data::Estimate own_before, donor_before;  // with the row's own span
   data::Estimate own_after, donor_after;    // with the other row's
   int64_t turned_to_donor = 0;  // kept own but not the other's before, the other's but not own after
-  Json examples;                // [{"id", "rule", "donor_rule", "donor_system", "before", "after"}]
+  Json examples;  // [{"id", "system", "user", "donor_system", "before", "after", "own", "donor"}]
 };
 SwapResult measure_swap(const StudiedModel& model, const text::ChatEncoder& encoder,
                         std::span<const AnalysisRow> answered, const AnswerOptions& options);

@@ -59,8 +59,8 @@ void check_settings(const ConfigNode& tree, StudySettings& settings) {
   require(!select.metric.empty(), tree, "select", "needs the metric by which the best rate is taken");
   std::set<double> rates;
   for (const double rate : select.learning_rate) {
-    require(rate > 0.0 && rates.insert(rate).second, tree, "select",
-            "must hold distinct learning rates above 0");
+    require(rate > 0.0 && rate <= 10.0 && rates.insert(rate).second, tree, "select",
+            "must hold distinct learning rates above 0, at most 10");
   }
 }
 
@@ -80,7 +80,8 @@ eval::TaskChoice to_choice(const EvalEntry& entry) {
 }
 
 StudyFile load_study_file(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  StudyFile file{.settings = {}, .tree = read_yaml_file(path)};
+  StudyFile file;
+  file.tree = read_yaml_file(path);
   for (const std::string& assignment : overrides) apply_override(file.tree, assignment);
   if (file.tree.place.empty()) file.tree.place = path.string();
   read_fields(file.tree, file.settings);

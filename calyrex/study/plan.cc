@@ -262,6 +262,27 @@ void check_names(const std::vector<PlannedRun>& runs, const ConfigNode& tree) {
   }
 }
 
+/// Runs of one setting are its seeds and nothing else; the untouched model's name is its own.
+void check_settings_are_one(const std::vector<PlannedRun>& runs, const ConfigNode& tree) {
+  std::map<std::string, std::pair<std::string, std::string>> seen;  // setting: configuration, run
+  for (const PlannedRun& run : runs) {
+    if (run.setting == "base" && run.kind != "base") {
+      fail(ErrorCode::kInvalidArgument,
+           "{}: 'base' is the name of the untouched model; give run '{}' another", tree.place, run.name);
+    }
+    if (!run.config) continue;
+    Json key = write_fields(*run.config);
+    key["train"].erase("seed");
+    const auto [entry, is_new] = seen.try_emplace(run.setting, to_json_line(key), run.name);
+    if (!is_new && entry->second.first != to_json_line(key)) {
+      fail(ErrorCode::kInvalidArgument,
+           "{}: runs '{}' and '{}' have one name but differ in more than the seed; give one of them another "
+           "name",
+           tree.place, entry->second.second, run.name);
+    }
+  }
+}
+
 /// Settings that evaluations name must exist.
 void check_only(const StudyFile& file, const std::vector<PlannedRun>& runs) {
   std::vector<std::string> known;
@@ -292,6 +313,7 @@ std::vector<PlannedRun> plan_runs(const StudyFile& file, const weights::ModelSou
     runs.push_back(builder.build(combination));
   }
   check_names(runs, file.tree);
+  check_settings_are_one(runs, file.tree);
   check_only(file, runs);
   find_equal_runs(runs);
   return runs;

@@ -19,6 +19,7 @@
 #include "calyrex/study/estimate.h"
 #include "calyrex/study/plan.h"
 #include "calyrex/study/unit.h"
+#include "calyrex/train/prefix_cache.h"
 #include "calyrex/train/signals.h"
 
 namespace calyrex::study {
@@ -59,6 +60,7 @@ class Study {
   void check_evals();
   CheckedEval check_eval(const EvalEntry& entry, AskedTokens& asked) const;
   void print_plan();
+  void refuse_foreign_folder() const;
   void write_plan() const;
 
   std::optional<train::PrefixStates> states_of(const PlannedRun& run) const;
@@ -67,7 +69,8 @@ class Study {
   std::vector<const CheckedEval*> evals_of(const PlannedRun& run) const;
 
   void select_rates();
-  double candidate_value(const Selection& selection, double rate);
+  Json candidate_metrics(const Selection& selection, double rate);
+  double selected_metric(const Json& metrics) const;
   void select_rate(Selection& selection);
   std::optional<double> rate_of(const PlannedRun& run) const;
   void run_all();
@@ -79,6 +82,7 @@ class Study {
   const StudyRequest& request_;
   StudyFile file_;
   std::shared_ptr<const weights::ModelSource> model_;
+  std::string backbone_;  // its digest
   std::vector<PlannedRun> runs_;
   std::optional<DataSizes> sizes_;
   std::vector<int64_t> states_layers_;
@@ -100,6 +104,7 @@ fs::path Study::run() {
   prepare();
   print_plan();
   if (request_.plan_only) return folder();
+  refuse_foreign_folder();
   make_directories(folder());
   write_plan();
   select_rates();
@@ -113,6 +118,7 @@ void Study::prepare() {
   train::TrainConfig base;
   if (const ConfigNode* tree = file_.tree.find("base")) read_fields(*tree, base);
   model_ = weights::open_model(base.model);
+  backbone_ = train::backbone_digest(*model_);
   if (!base.chat.date) {
     // A date that depends on the day of a run would make runs differ.
     set_entry(file_.tree, "base.chat.date", config_from_json(eval::kFixedDate, "the study"));
@@ -210,6 +216,17 @@ void Study::print_plan() {
       static_cast<double>(states) / kGib, static_cast<double>(checkpoints) / kGib);
 }
 
+void Study::refuse_foreign_folder() const {
+  if (!path_exists(folder()) || path_exists(folder() / "study.json")) return;
+  if (!fs::is_directory(folder())) {
+    fail(ErrorCode::kInvalidArgument, "{} exists and is no folder; choose another output", folder().string());
+  }
+  if (!fs::is_empty(folder())) {
+    fail(ErrorCode::kInvalidArgument, "{} holds files but no study; choose another output",
+         folder().string());
+  }
+}
+
 void Study::write_plan() const {
   Json json;
   json["format"] = "calyrex-study-plan";
@@ -272,6 +289,7 @@ Unit Study::unit_of(const PlannedRun& run, std::optional<double> rate) const {
   unit.name = run.name;
   unit.folder = folder() / "runs" / run.name;
   unit.dtype = settings().dtype;
+  unit.backbone = backbone_;
   unit.evals = evals_of(run);
   unit.trains = run.config.has_value();
   unit.is_full = run.kind == "full";
@@ -295,9 +313,9 @@ Unit Study::candidate_of(const Selection& selection, double rate) const {
   return unit;
 }
 
-/// Value of the selection's metric with a learning rate; the candidate is worked out by whichever process
-/// comes first.
-double Study::candidate_value(const Selection& selection, double rate) {
+/// What the selection's evaluation gives with a learning rate; the candidate is worked out by whichever
+/// process comes first.
+Json Study::candidate_metrics(const Selection& selection, double rate) {
   constexpr std::chrono::seconds kPoll{2};
   const Unit unit = candidate_of(selection, rate);
   std::optional<Json> result = run_unit(unit, rows_);
@@ -306,9 +324,12 @@ double Study::candidate_value(const Selection& selection, double rate) {
     std::this_thread::sleep_for(kPoll);
     result = run_unit(unit, rows_);
   }
-  const Json& metrics = (*result)["eval"][0]["results"]["metrics"];
+  return (*result)["eval"][0]["results"]["metrics"];
+}
+
+double Study::selected_metric(const Json& metrics) const {
   const std::string& metric = settings().select.metric;
-  if (metrics.contains(metric)) return metrics[metric]["value"].get<double>();
+  if (metrics.contains(metric)) return metrics.at(metric).at("value").get<double>();
   std::vector<std::string> known;
   for (const auto& [name, value] : metrics.items()) known.push_back(name);
   fail(ErrorCode::kInvalidArgument, "{}: select.metric '{}' is none of {}'s metrics; it has {}",
@@ -320,21 +341,24 @@ void Study::select_rate(Selection& selection) {
   std::optional<Error> failure;
   Json tried = Json::array();
   for (const double rate : settings().select.learning_rate) {
+    Json metrics;
     try {
-      const double value = candidate_value(selection, rate);
-      tried.push_back({{"learning_rate", rate}, {"value", value}});
-      log_info("select: {} with learning rate {}: {} = {:.4f}", selection.kind, rate,
-               settings().select.metric, value);
-      if (best && value <= *best) continue;
-      best = value;
-      selection.chosen = rate;
+      metrics = candidate_metrics(selection, rate);
     } catch (const Error& error) {
       // A rate that makes training diverge is not chosen; the others still may be.
-      if (error.code() == ErrorCode::kCancelled || error.code() == ErrorCode::kInternal) throw;
+      if (error.code() != ErrorCode::kInvalidArgument) throw;
       log_warning("select: {} with learning rate {} failed: {}", selection.kind, rate, error.what());
       tried.push_back({{"learning_rate", rate}, {"value", nullptr}, {"error", error.what()}});
       failure = error;
+      continue;
     }
+    const double value = selected_metric(metrics);
+    tried.push_back({{"learning_rate", rate}, {"value", value}});
+    log_info("select: {} with learning rate {}: {} = {:.4f}", selection.kind, rate, settings().select.metric,
+             value);
+    if (best && value <= *best) continue;
+    best = value;
+    selection.chosen = rate;
   }
   if (!selection.chosen) throw *failure;
   Json json = {{"kind", selection.kind},

@@ -22,6 +22,7 @@
 #include "calyrex/train/config.h"
 #include "calyrex/train/run.h"
 #include "calyrex/train/signals.h"
+#include "calyrex/weights/adapter_folder.h"
 
 namespace calyrex::study {
 namespace {
@@ -60,7 +61,11 @@ Json identity_of(const Unit& unit) {
   const train::TrainConfig config = read_config(unit);
   Json identity;
   identity["model"] = config.model;
+  identity["backbone"] = unit.backbone;
   identity["chat"] = write_fields(config.chat);
+  if (config.chat.chat_template) {
+    identity["chat"]["template_sha256"] = sha256_hex(text::resolve_chat_template(*config.chat.chat_template));
+  }
   identity["dtype"] = unit.dtype;
   if (unit.trains) {
     identity["adapter"] = write_fields(config.adapter);
@@ -69,6 +74,10 @@ Json identity_of(const Unit& unit) {
     identity["files"] = Json::object();
     for (const train::TrainFile& file : config.data.train)
       identity["files"][file.path] = file_sha256(file.path);
+    for (const auto& file : config.data.eval) identity["files"][file.path] = file_sha256(file.path);
+    if (config.adapter.init_from) {
+      identity["init_from_sha256"] = weights::open_adapter(*config.adapter.init_from).content_sha256;
+    }
     identity["states_layer"] = unit.states ? Json(unit.states->layer) : Json();
   }
   identity["eval"] = Json::object();

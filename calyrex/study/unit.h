@@ -25,6 +25,7 @@ struct CheckedEval {
 struct Unit {
   std::string name;
   std::filesystem::path folder;
+  std::string backbone;  // digest of the model's tensors
   ConfigNode tree;       // training configuration without output; for the base: its model and chat settings
   bool trains = true;    // false: the untouched base model
   bool is_full = false;  // kind full: the output is a model of its own

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -85,6 +86,11 @@ PrefixCache::PrefixCache(Options options) : options_(std::move(options)) {
   path_ = options_.folder / fmt::format("layer{}-{}.states", options_.layer, name.substr(0, 16));
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail(ErrorCode::kIo, "cannot open {}: {}", path_.string(), std::strerror(errno));
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    full_ = true;
+    log_info("{} is in use by another process; its states are computed anew here", path_.string());
+    return;
+  }
   read_index();
 }
 
@@ -128,7 +134,7 @@ bool PrefixCache::load(const std::vector<TokenId>& token_ids, std::span<std::byt
     Header header;
     const int64_t header_offset = found->second - static_cast<int64_t>(sizeof(header));
     const bool read = read_whole(descriptor_, header_offset, &header, sizeof(header)) &&
-                      header.num_bytes == states.size() &&
+                      header.num_bytes == states.size() && header.key == found->first &&
                       read_whole(descriptor_, found->second, states.data(), states.size());
     if (read && header.checksum == checksum_of(states)) {
       ++counts_.hits;

@@ -59,6 +59,17 @@ TEST(DataMix, ErrorsAreOneLineWithPlace) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "out"));
 }
 
+TEST(DataMix, NeverReplacesItsOwnSource) {
+  const test::TemporaryFolder folder;
+  const std::string rows =
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})";
+  const std::string source = folder.write("train.jsonl", rows + "\n");
+  const test::ProgramResult result =
+      run("data build mix --source " + source + " --rows 1 --output " + folder.path().string());
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_THAT(result.errors, HasSubstr("might be replaced"));
+}
+
 TEST(DataStats, CountsTokensOfAModel) {
   const test::TemporaryFolder folder;
   const std::string rows = folder.write("a.jsonl", kRows);

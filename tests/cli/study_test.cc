@@ -202,6 +202,11 @@ TEST(Study, MistakesAreNamedBeforeTheFirstRun) {
       {"'base.train.learning_rat=1'", 2, {"did you mean 'learning_rate'?"}},
       {"'select={learning_rate: [1e-3]}'", 2, {"'select' needs a task"}},
       {"base.output=x", 2, {"'base.output' is chosen by the study"}},
+      {"'runs=[{name: q, kind: lora, seed: 0}, {name: q, kind: cal, placement: last, seed: 1}]'",
+       2,
+       {"'q-s0' and 'q-s1'", "more than the seed"}},
+      {"'runs=[{name: base, kind: lora, seeds: [0, 1]}]'", 2, {"'base' is the name of the untouched model"}},
+      {"'select={learning_rate: [1e38], on: {task: rules, sample: true}, metric: joint}'", 2, {"at most 10"}},
   };
   for (const Case& one : cases) {
     const TemporaryFolder folder;
@@ -211,6 +216,25 @@ TEST(Study, MistakesAreNamedBeforeTheFirstRun) {
     for (const std::string& word : one.words) EXPECT_THAT(run.errors, HasSubstr(word)) << one.override_;
     EXPECT_FALSE(fs::exists(output)) << one.override_;
   }
+}
+
+TEST(Study, FilesThatAreNoStudiesEndInOneLine) {
+  const TemporaryFolder folder;
+  const ProgramResult missing = study("run nowhere.yaml");
+  EXPECT_EQ(missing.exit_code, 3) << missing.errors;
+  const ProgramResult broken = study("run " + folder.write("broken.yaml", "a: [") + " --plan");
+  EXPECT_EQ(broken.exit_code, 2) << broken.errors;
+  EXPECT_THAT(broken.errors, HasSubstr("broken.yaml:1"));
+}
+
+TEST(Study, AFolderWithOtherFilesIsNotTaken) {
+  const TemporaryFolder folder;
+  const std::string kept = folder.write("results.csv", "mine");
+  const ProgramResult run = study(std::string("run ") + kStudy + output_of(folder.path()));
+  EXPECT_EQ(run.exit_code, 2) << run.errors;
+  EXPECT_THAT(run.errors, HasSubstr("holds files but no study"));
+  std::ifstream file(kept);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "mine");
 }
 
 TEST(Study, ShardsAreCheckedAndReadFromTheLauncher) {

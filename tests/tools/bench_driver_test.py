@@ -62,18 +62,28 @@ class ReportTest(unittest.TestCase):
 class LinesTest(unittest.TestCase):
     """Measurements over a program that is played."""
 
-    def context(self, ours, peer=()):
-        ours, peer = iter(ours), iter(peer)
-        return types.SimpleNamespace(arguments=types.SimpleNamespace(rounds=3), train=lambda: next(ours),
-                                     train_peer=lambda: next(peer))
+    def context(self, **rates):
+        played = {name: iter(values) for name, values in rates.items()}
+        return types.SimpleNamespace(arguments=types.SimpleNamespace(rounds=3), train=lambda size=None: next(played["train"]),
+                                     train_cached=lambda size: next(played["cached"]),
+                                     train_peer=lambda size, method="cal": next(played[method]))
 
     def test_training_is_compared_round_by_round(self):
-        ours, peer, ratio = lines.measure_training(self.context([600, 660, 500], [300, 300, 300]))
-        self.assertEqual((ours.runs, peer.runs, ratio.runs), ([600, 660, 500], [300, 300, 300], [2.0, 2.2, 500 / 300]))
-        self.assertIs(ratio.met, True)
+        rates = {"train": [600, 900, 500], "cached": [1500, 1800, 1500], "cal": [300, 300, 300], "lora": [150, 150, 150]}
+        results = lines.measure_training(self.context(**{name: 2 * values for name, values in rates.items()}))
+        self.assertEqual([result.name for result in results[:7]],
+                         ["train_8", "train_8_cached", "train_8_peer", "train_8_lora", "train_8_ratio", "train_8_cached_ratio", "train_8_lora_ratio"])
+        self.assertEqual([result.runs for result in results[:5]], [*rates.values(), [2.0, 3.0, 500 / 300]])
+        self.assertEqual([result.met for result in results[4:7]], [False, True, True])
+        self.assertEqual([result.met for result in results[11:]], [False, False, False])
+
+    def test_step_sizes_name_what_ours_and_the_peers_take(self):
+        self.assertEqual(list(lines.STEP_SIZES), ["8", "4096"])
+        self.assertIn("train.batch_tokens=4096", lines.STEP_SIZES["4096"].settings)
+        self.assertIn("--batch-tokens", lines.STEP_SIZES["4096"].peer_words)
 
     def test_quiet_and_busy_runs_alternate(self):
-        (share,) = lines.measure_neighbour(self.context([100, 30, 100, 50, 100, 20]))
+        (share,) = lines.measure_neighbour(self.context(train=[100, 30, 100, 50, 100, 20]))
         self.assertEqual(share.runs, [0.3, 0.5, 0.2])
         self.assertIs(share.met, False)
 

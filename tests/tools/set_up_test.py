@@ -41,10 +41,10 @@ class SetUpTest(unittest.TestCase):
         names = []
         for line in (ROOT / "tools/setup/downloads.lock").read_text().splitlines():
             if line and not line.startswith(("#", "platforms")):
-                self.assertRegex(line, r"^(torch|model|eval) +[a-z0-9-]+ +[0-9.]+ +[0-9a-f]{64}$")
+                self.assertRegex(line, r"^(torch|model|eval|bench) +[a-z0-9-]+ +[0-9.]+ +[0-9a-f]{64}$")
                 names.append(line.split()[1])
         self.assertEqual(len(names), len(set(names)))
-        self.assertEqual(len(names), 6)
+        self.assertEqual(len(names), 7)
 
     def test_only_missing_packages_are_installed(self):
         self.stand_in("dpkg-query", r"printf 'ii  cmake\nrc  ninja-build\n'")

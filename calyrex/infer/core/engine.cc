@@ -258,7 +258,6 @@ void Engine::take_in(Inbox inbox) {
 
 void Engine::run_step() {
   const Scheduler::Step step = scheduler_->next();
-  for (const Sequence* sequence : step.preempted) executor_->forget(*sequence);
   if (step.items.empty()) return;
   std::vector<Request*> sampled;
   try {

@@ -88,6 +88,7 @@ void PrefixIndex::release(Sequence& sequence) {
   for (auto page = sequence.pages.rbegin(); page != sequence.pages.rend(); ++page) pool_.release(*page);
   sequence.pages.clear();
   sequence.computed = 0;
+  sequence.reused = 0;
   sequence.indexed_pages = 0;
   ends_.erase(sequence.id);
 }

@@ -28,6 +28,7 @@ bool Scheduler::cover_or_preempt(size_t index, Step& step) {
   while (!cover(sequence, sequence.length())) {
     Sequence* youngest = running_.back();
     running_.pop_back();
+    executor_.forget(*youngest);  // while it still says how much of it is computed
     prefixes_.release(*youngest);
     waiting_.push_front(youngest);
     step.preempted.push_back(youngest);
@@ -41,8 +42,10 @@ void Scheduler::reuse_prefix(Sequence& sequence) {
   const std::vector<PageId> found = prefixes_.find(sequence);
   if (found.empty()) return;
   const auto tokens = static_cast<int64_t>(found.size()) * options_.page_size;
+  if (tokens <= sequence.computed) return;
   const int64_t pages = executor_.resume(sequence, tokens) / options_.page_size;
-  if (pages > 0) prefixes_.adopt(sequence, std::span(found).first(static_cast<size_t>(pages)));
+  if (pages * options_.page_size > sequence.computed)
+    prefixes_.adopt(sequence, std::span(found).first(static_cast<size_t>(pages)));
 }
 
 bool Scheduler::waits_for_prefix(const Sequence& sequence, const Step& step) const {
@@ -89,7 +92,8 @@ Scheduler::Step Scheduler::next() {
   int64_t budget = options_.prefill_tokens;
   for (Sequence* sequence : running_) {
     if (sequence->length() - sequence->computed <= 1 || budget == 0) continue;
-    if (sequence->computed == 0) reuse_prefix(*sequence);
+    // Nothing of its own is computed yet, and meanwhile others may have computed more of what it begins with.
+    if (sequence->computed == sequence->reused) reuse_prefix(*sequence);
     if (waits_for_prefix(*sequence, step)) continue;
     const int64_t missing = sequence->length() - sequence->computed;
     const int64_t count = std::min(missing, budget);

@@ -37,7 +37,7 @@ struct Setting {
   std::string placement;
   std::vector<Json> seeds;
   std::vector<std::string> runs;  // folders
-  bool repeats = false;           // another setting's runs under a second name
+  bool repeats = true;            // another setting's runs under a second name, all of them
 
   int64_t num_seeds() const { return kind == "base" ? 0 : static_cast<int64_t>(runs.size()); }
 };
@@ -55,8 +55,9 @@ std::vector<Setting> read_settings(const Json& study) {
       if (run["placement"].is_string()) found->placement = run["placement"].get<std::string>();
     }
     found->seeds.push_back(run["seed"]);
-    found->repeats = !run["same_as"].is_null();
-    found->runs.push_back((found->repeats ? run["same_as"] : run["name"]).get<std::string>());
+    const bool repeats = !run["same_as"].is_null();
+    found->repeats = found->repeats && repeats;
+    found->runs.push_back((repeats ? run["same_as"] : run["name"]).get<std::string>());
   }
   return settings;
 }
@@ -198,32 +199,41 @@ std::string word_for(const Setting& setting, const Setting& baseline, const data
   return one_seed ? direction + ", but from one seed" : direction;
 }
 
+/// Draws that let a corrected p fall below 0.05 in a table of so many comparisons: the smallest p is two over
+/// them.
+int64_t draws_for(size_t comparisons) {
+  constexpr int64_t kLeast = 4000, kEach = 200;
+  return std::max(kLeast, kEach * static_cast<int64_t>(comparisons));
+}
+
 /// One table: an evaluation on one axis.
 void add_comparisons(const EvaluationScores& scores, const std::string& axis,
                      const std::vector<Setting>& settings, Json& list) {
   struct Pair {
     const Setting* setting;
     const Setting* baseline;
+    Matrix matrix;
     data::SeedDifference difference;
-    int64_t samples;
   };
   std::vector<Pair> pairs;
-  std::vector<double> p_values;
   for (const Setting& setting : settings) {
     if (setting.kind == "base" || setting.repeats) continue;
     for (const Setting& baseline : settings) {
       const bool compares =
           baseline.kind == "base" || (setting.kind == "cal" && is_baseline(baseline) && !baseline.repeats);
       if (!compares) continue;
-      const Matrix matrix = make_matrix(scores, axis, {&baseline, &setting});
+      Matrix matrix = make_matrix(scores, axis, {&baseline, &setting});
       if (matrix.samples == 0) continue;
-      pairs.push_back({.setting = &setting,
-                       .baseline = &baseline,
-                       .difference = data::seed_difference(matrix.settings[0], matrix.settings[1],
-                                                           matrix.groups, kBootstrapSeed),
-                       .samples = matrix.samples});
-      p_values.push_back(pairs.back().difference.p_value);
+      pairs.push_back(
+          {.setting = &setting, .baseline = &baseline, .matrix = std::move(matrix), .difference = {}});
     }
+  }
+  std::vector<double> p_values;
+  for (Pair& pair : pairs) {
+    const Matrix& matrix = pair.matrix;
+    pair.difference = data::seed_difference(matrix.settings[0], matrix.settings[1], matrix.groups,
+                                            kBootstrapSeed, draws_for(pairs.size()));
+    p_values.push_back(pair.difference.p_value);
   }
   const std::vector<double> adjusted = eval::holm_adjust(p_values);
   for (size_t i = 0; i < pairs.size(); ++i) {
@@ -235,7 +245,7 @@ void add_comparisons(const EvaluationScores& scores, const std::string& axis,
     json["evaluation"] = scores.name;
     json["score"] = scores.score;
     json["axis"] = axis;
-    json["samples"] = pair.samples;
+    json["samples"] = pair.matrix.samples;
     json["difference"] = data::estimate_to_json(pair.difference.difference);
     json["p"] = pair.difference.p_value;
     json["p_holm"] = adjusted[i];

@@ -255,5 +255,25 @@ TEST_F(Prefixes, APromptWaitsForOneThatBeginsTheSame) {
   for (Sequence* s : {&a, &b, &c}) scheduler.remove(s);
 }
 
+TEST_F(Prefixes, AWaitingPromptTakesOverEveryChunkOfTheCommonPrefix) {
+  std::vector<TokenId> tail = ids(200);
+  tail[190] = 500;
+  Sequence a = sequence(ids(200)), b = sequence(tail);
+  PagePool pool(150);
+  Scheduler scheduler({.max_running = 8, .prefill_tokens = 100, .page_size = 4}, pool, executor_);
+  for (Sequence* s : {&a, &b}) scheduler.add(s);
+  for (const int64_t begin : {0, 100}) {
+    const Scheduler::Step step = scheduler.next();
+    EXPECT_EQ(items_of(step), (std::vector<Counted>{{a.id, begin, 100}}));
+    scheduler.advance(step);
+  }
+  a.token_ids.push_back(1);
+  const Scheduler::Step step = scheduler.next();
+  EXPECT_EQ(items_of(step), (std::vector<Counted>{{a.id, 200, 1}, {b.id, 188, 12}}));
+  EXPECT_EQ(b.reused, 188);
+  scheduler.advance(step);
+  for (Sequence* s : {&a, &b}) scheduler.remove(s);
+}
+
 }  // namespace
 }  // namespace calyrex::infer
