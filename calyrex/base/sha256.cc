@@ -6,6 +6,7 @@
 #include <openssl/evp.h>
 
 #include "calyrex/base/error.h"
+#include "calyrex/base/file.h"
 
 namespace calyrex {
 
@@ -38,6 +39,13 @@ std::string Sha256::hex_digest() {
 std::string sha256_hex(std::string_view text) {
   Sha256 hash;
   hash.update(text);
+  return hash.hex_digest();
+}
+
+std::string file_sha256(const std::filesystem::path& path) {
+  const MappedFile file = MappedFile::open(path);
+  Sha256 hash;
+  hash.update(file.bytes());
   return hash.hex_digest();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,5 +28,8 @@ class Sha256 {
 };
 
 std::string sha256_hex(std::string_view text);
+
+/// Of a file's bytes. Throws as MappedFile::open.
+std::string file_sha256(const std::filesystem::path& path);
 
 }  // namespace calyrex

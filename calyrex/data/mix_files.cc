@@ -9,17 +9,10 @@
 namespace calyrex::data {
 namespace {
 
-std::string file_digest(const std::filesystem::path& path) {
-  const MappedFile file = MappedFile::open(path);
-  Sha256 digest;
-  digest.update(file.bytes());
-  return digest.hex_digest();
-}
-
 Json describe_source(const MixSource& source, const MixSourceCounts& counts) {
   return {{"name", counts.name},
           {"path", source.path},
-          {"sha256", file_digest(source.path)},
+          {"sha256", file_sha256(source.path)},
           {"weight", source.weight},
           {"read", counts.read},
           {"unusable", counts.unusable},
@@ -35,7 +28,7 @@ Json describe_decontamination(const MixConfig& config, const Mix& mix) {
   Json files = Json::array();
   for (const EvaluationFile& file : mix.evaluation_files) {
     files.push_back({{"path", file.path},
-                     {"sha256", file_digest(file.path)},
+                     {"sha256", file_sha256(file.path)},
                      {"texts", file.texts},
                      {"rows_removed", file.rows_removed}});
   }

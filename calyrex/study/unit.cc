@@ -49,13 +49,6 @@ train::TrainConfig read_config(const Unit& unit) {
   return config;
 }
 
-std::string file_sha256(const fs::path& path) {
-  const MappedFile file = MappedFile::open(path);
-  Sha256 digest;
-  digest.update(file.bytes());
-  return digest.hex_digest();
-}
-
 /// All that a unit's result depends on, but for the program itself.
 Json identity_of(const Unit& unit) {
   const train::TrainConfig config = read_config(unit);

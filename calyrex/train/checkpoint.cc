@@ -16,12 +16,6 @@ constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.json";
 constexpr const char* kPrefix = "step-";
 
-std::string file_sha256(const fs::path& path) {
-  Sha256 digest;
-  digest.update(MappedFile::open(path).bytes());
-  return digest.hex_digest();
-}
-
 Json state_to_json(const RunState& state) {
   return {{"format", "calyrex-checkpoint"},
           {"version", kVersion},

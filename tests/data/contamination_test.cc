@@ -6,24 +6,12 @@
 
 #include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
+#include "tests/data/folder_test.h"
 
 namespace calyrex::data {
 namespace {
 
-class Contamination : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) /
-              testing::UnitTest::GetInstance()->current_test_info()->name();
-    make_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::filesystem::path write(const std::string& name, const std::string& text) {
-    write_file_atomically(folder_ / name, text);
-    return folder_ / name;
-  }
-  std::filesystem::path folder_;
-};
+class Contamination : public FolderTest {};
 
 constexpr const char* kQuestion =
     "Natalia sold clips to 48 of her friends in April, and then she sold half as many in May.";

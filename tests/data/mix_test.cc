@@ -10,23 +10,17 @@
 #include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
 #include "calyrex/base/sha256.h"
+#include "tests/data/folder_test.h"
 
 namespace calyrex::data {
 namespace {
 
 using testing::HasSubstr;
 
-class Mixture : public testing::Test {
+class Mixture : public FolderTest {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) /
-              testing::UnitTest::GetInstance()->current_test_info()->name();
-    make_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   std::string write(const std::string& name, const std::string& text) {
-    write_file_atomically(folder_ / name, text);
-    return (folder_ / name).string();
+    return FolderTest::write(name, text).string();
   }
   /// A file of `count` rows with an instruction and an input, all different.
   std::string write_rows(const std::string& name, int count) {
@@ -46,7 +40,6 @@ class Mixture : public testing::Test {
     }
     return "no error";
   }
-  std::filesystem::path folder_;
 };
 
 TEST(ShareRows, FollowsTheWeights) {

@@ -7,6 +7,7 @@
 
 #include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
+#include "tests/data/folder_test.h"
 
 namespace calyrex::data {
 namespace {
@@ -32,19 +33,8 @@ std::string roles(const ChatRow& row) {
   return result;
 }
 
-class RowFiles : public testing::Test {
+class RowFiles : public FolderTest {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) /
-              testing::UnitTest::GetInstance()->current_test_info()->name();
-    make_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::filesystem::path write(const std::string& name, const std::string& text) {
-    write_file_atomically(folder_ / name, text);
-    return folder_ / name;
-  }
   std::string read_error(const std::filesystem::path& path) {
     try {
       read_rows(path);
@@ -53,8 +43,6 @@ class RowFiles : public testing::Test {
     }
     return "no error";
   }
-
-  std::filesystem::path folder_;
 };
 
 TEST(Row, ReadsMessages) {
