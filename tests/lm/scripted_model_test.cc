@@ -41,21 +41,21 @@ TEST(ScriptedModel, AnswersAsScriptedAndStopsAtStopStrings) {
 }
 
 TEST(ScriptedModel, FirstErrorIsThrownAfterTheRestHasEnded) {
-  std::atomic<int> answered = 0;
-  ScriptedModel model({.answer = [&](const GenerateRequest& request) -> std::string {
-    ++answered;
+  ScriptedModel model({.answer = [](const GenerateRequest& request) -> std::string {
     if (request.prompt.messages.back().content == "bad") fail(ErrorCode::kUnavailable, "scripted failure");
-    return "ok";
+    return "a longer answer";
   }});
+  // The last request fails at its first step, when those before it have only begun.
   std::vector<GenerateRequest> requests(5, chat("", "good"));
-  requests[1] = chat("", "bad");
+  requests.back() = chat("", "bad");
   try {
     generate_all(model, requests);
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
   }
-  EXPECT_EQ(answered, 5);
+  EXPECT_EQ(model.counters().requests_finished, 5);
+  EXPECT_EQ(model.counters().completion_tokens, 4 * 15);
 }
 
 TEST(ScriptedModel, AFullQueueRefuses) {
