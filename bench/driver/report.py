@@ -75,10 +75,11 @@ PAGE = """# Benchmarks
 `./run bench` measures this program on this machine and prints the table below; `./run bench --docs` also writes it here, so every figure on
 this page was printed by it. Each figure is the median of several runs, with its range. Programs that are compared run in turn (A B A B), on the same
 rows of the project's own rule data, with the same number of threads; the rate of a training run leaves out its first two steps. PyTorch eager is
-`bench/peers/train_eager.py`: transformers, padded batches of 8 rows, bf16 autocast, the same CAL blocks, no gradient below the first; or LoRA by PEFT
-of as many parameters. llama.cpp runs through llama-cpp-python, built for the same processor, on the same file or one that it made of it. Real tokens
-are those of rows, without padding. Peaks of memory are the largest resident size of the process; llama.cpp's holds a Python interpreter. A machine that does other work at the same time gives figures that mean nothing: look at the load average. This program spins briefly at
-OpenMP barriers (GOMP_SPINCOUNT=2000, unless the user sets a policy); the peers run with their runtime's default, which is the faster one for them on an idle machine.
+`bench/peers/train_eager.py`: transformers, padded batches of 8 rows, bf16 autocast, the same CAL blocks, no gradient below the first, the loss over
+logits of every position as transformers' own; or LoRA by PEFT of as many parameters. A careful loop makes logits of the tokens with a label alone: it
+has lines of its own. llama.cpp runs through llama-cpp-python, built for the same processor, on the same file or one that it made of it. Real tokens
+are those of rows, without padding. Peaks of memory are the largest resident size of the process; llama.cpp's holds a Python interpreter. A machine that does other work at the same time gives figures that mean nothing: look at the load average. Every
+program spins briefly at OpenMP barriers before it sleeps (GOMP_SPINCOUNT=2000, which this program sets itself unless the user has set a policy).
 
 The first run fetches the programs to compare with (2.7 GB; 9 GB of disk for a moment); `./run bench --no-peers` leaves them out.
 `./run bench --help` lists what can be measured.

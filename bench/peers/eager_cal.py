@@ -69,12 +69,24 @@ class PaddedBatch:
         self.mask = torch.zeros(visible.shape).masked_fill_(~visible, -1e9)[:, None]
 
 
+def summed_loss(model, hidden, batch, logits):
+    """Summed cross-entropy of a batch's labels and their number. `logits`: "all" makes those of every position, as
+    transformers' own loss does; "labels" only those that have a label."""
+    targets, wanted = batch.input_ids[:, 1:], batch.labels[:, 1:]
+    if logits == "labels":
+        values, targets = model.lm_head(hidden[:, :-1][wanted]), targets[wanted]
+    else:
+        values, targets = model.lm_head(hidden)[:, :-1].flatten(0, 1), targets.masked_fill(~wanted, -100).flatten()
+    return F.cross_entropy(values.float(), targets, ignore_index=-100, reduction="sum"), int(wanted.sum())
+
+
 class EagerCal(nn.Module):
     """A frozen transformers decoder and its blocks; forward gives the summed loss of a batch's labels."""
 
-    def __init__(self, model, placement):
+    def __init__(self, model, placement, logits):
         super().__init__()
         self.model = [model]  # kept out of parameters()
+        self.logits = logits
         self.blocks = nn.ModuleDict({str(layer): PaddedCalBlock(model.config) for layer in placement})
         self.batch = None
         for layer in placement:
@@ -91,8 +103,4 @@ class EagerCal(nn.Module):
         hidden = model.model(
             batch.input_ids, attention_mask=batch.attention_mask, use_cache=False
         ).last_hidden_state
-        wanted = batch.labels[:, 1:]
-        logits = model.lm_head(hidden[:, :-1][wanted])
-        return F.cross_entropy(logits.float(), batch.input_ids[:, 1:][wanted], reduction="sum"), int(
-            wanted.sum()
-        )
+        return summed_loss(model, hidden, batch, self.logits)

@@ -2,8 +2,8 @@
 
     OMP_NUM_THREADS=2 python train_eager.py --model FOLDER|FILE.gguf --data chats.jsonl --steps 20
 
-Padded batches, frozen backbone (no graph is built before the first block), logits of label tokens only,
-AdamW. Only tokens of rows count, never padding; the first --skip steps are left out of the rate. OpenMP
+Padded batches, frozen backbone (no graph is built before the first block), AdamW. --logits all makes the logits of
+every position, as transformers' own loss does; --logits labels only those that have a label. Only tokens of rows count, never padding; the first --skip steps are left out of the rate. OpenMP
 settings are taken as they are and reported.
 """
 
@@ -30,6 +30,7 @@ def parse_arguments():
     parser.add_argument("--data", required=True)
     parser.add_argument("--method", default="cal", choices=["cal", "lora"])
     parser.add_argument("--lora-rank", type=int, default=58, help="58 has as many parameters as late8th CAL on SmolLM2-135M")
+    parser.add_argument("--logits", default="all", choices=["all", "labels"])
     parser.add_argument("--placement", default="late8th", choices=sorted(PRESETS))
     parser.add_argument("--dtype", default="bf16", choices=["bf16", "float32"], help="bf16: autocast")
     parser.add_argument(
@@ -86,9 +87,9 @@ def main():
     if arguments.method == "lora":
         from eager_lora import EagerLora  # PEFT takes seconds to import
 
-        peer = EagerLora(model, arguments.lora_rank)
+        peer = EagerLora(model, arguments.lora_rank, arguments.logits)
     else:
-        peer = EagerCal(model, PRESETS[arguments.placement](model.config.num_hidden_layers))
+        peer = EagerCal(model, PRESETS[arguments.placement](model.config.num_hidden_layers), arguments.logits)
     optimiser = torch.optim.AdamW(peer.parameters(), lr=arguments.learning_rate, weight_decay=0.0)
     batches = micro_batches(chats, arguments.batch_rows, random.Random(arguments.seed))
     losses, tokens, seconds = [], [], []
@@ -102,6 +103,7 @@ def main():
     result = {
         "tokens_per_second": round(sum(tokens[counted]) / sum(seconds[counted]), 1),
         "method": arguments.method,
+        "logits": arguments.logits,
         "trained_parameters": sum(p.numel() for p in peer.parameters()),
         "steps": arguments.steps,
         "real_tokens": sum(tokens),

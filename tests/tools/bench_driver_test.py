@@ -66,16 +66,19 @@ class LinesTest(unittest.TestCase):
         played = {name: iter(values) for name, values in rates.items()}
         return types.SimpleNamespace(arguments=types.SimpleNamespace(rounds=3), train=lambda size=None: next(played["train"]),
                                      train_cached=lambda size: next(played["cached"]),
-                                     train_peer=lambda size, method="cal": next(played[method]))
+                                     train_peer=lambda size, *words: next(played[words[-1] if words else "all"]))
 
     def test_training_is_compared_round_by_round(self):
-        rates = {"train": [600, 900, 500], "cached": [1500, 1800, 1500], "cal": [300, 300, 300], "lora": [150, 150, 150]}
+        rates = {"train": [600, 900, 500], "cached": [1500, 1800, 1500], "all": [300, 300, 300], "labels": [400, 450, 400],
+                 "lora": [150, 150, 150]}
         results = lines.measure_training(self.context(**{name: 2 * values for name, values in rates.items()}))
-        self.assertEqual([result.name for result in results[:7]],
-                         ["train_8", "train_8_cached", "train_8_peer", "train_8_lora", "train_8_ratio", "train_8_cached_ratio", "train_8_lora_ratio"])
-        self.assertEqual([result.runs for result in results[:5]], [*rates.values(), [2.0, 3.0, 500 / 300]])
-        self.assertEqual([result.met for result in results[4:7]], [False, True, True])
-        self.assertEqual([result.met for result in results[11:]], [False, False, False])
+        by_name = {result.name: result for result in results}
+        self.assertEqual([by_name[f"train_8{key}"].runs for key in ("", "_cached", "_peer", "_careful", "_lora")], list(rates.values()))
+        self.assertEqual(by_name["train_8_ratio"].runs, [2.0, 3.0, 500 / 300])
+        self.assertEqual(by_name["train_8_careful_ratio"].runs, [1.5, 2.0, 1.25])
+        met = lambda size: [by_name[f"train_{size}_{key}"].met for key in ("ratio", "cached_ratio", "lora_ratio", "careful_ratio")]
+        self.assertEqual(met("8"), [False, True, True, None])
+        self.assertEqual(met("4096"), [False, False, False, None])
 
     def test_step_sizes_name_what_ours_and_the_peers_take(self):
         self.assertEqual(list(lines.STEP_SIZES), ["8", "4096"])
