@@ -63,8 +63,8 @@ void bench_load(const GenerationOptions& options) {
 /// One run to warm up, then `repeat` measured ones; `rate` of each.
 template <typename Rate>
 void bench_generation(const GenerationOptions& options, const char* measurement, const Rate& rate) {
-  const OpenedModel opened = open_model(options.flags);
   GenerationLoad load = options.load;
+  const OpenedModel opened = open_model(options.flags, load.requests);
   load.adapter = opened.adapter;
   std::vector<double> rates;
   for (int64_t run = 0; run <= options.repeat; ++run) {

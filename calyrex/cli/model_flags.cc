@@ -115,8 +115,9 @@ lm::LocalModelOptions local_model_options(const ModelFlags& flags) {
   return options;
 }
 
-OpenedModel open_model(const ModelFlags& flags) {
-  const lm::LocalModelOptions options = local_model_options(flags);
+OpenedModel open_model(const ModelFlags& flags, int64_t max_batch_sequences) {
+  lm::LocalModelOptions options = local_model_options(flags);
+  options.max_batch_sequences = max_batch_sequences;
   OpenedModel opened;
   if (flags.adapter.empty()) {
     opened.model = torch_part().open_language_model(options);

@@ -55,7 +55,8 @@ struct OpenedModel {
   std::unique_ptr<lm::LanguageModel> model;
   lm::AdapterChoice adapter;  // name empty without --adapter
 };
-/// Checks what can be checked without torch, then opens model and adapter.
-OpenedModel open_model(const ModelFlags& flags);
+/// Checks what can be checked without torch, then opens model and adapter for so many sequences at a time.
+OpenedModel open_model(const ModelFlags& flags,
+                       int64_t max_batch_sequences = lm::LocalModelOptions{}.max_batch_sequences);
 
 }  // namespace calyrex::cli

@@ -15,7 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Keys and values of a full batch of long answers, also in float32.
+/// Answers made together: a sample's end leaves few rows in a smaller batch, and larger ones gain no more.
+constexpr int64_t kSequences = 128;
+/// Keys and values of a full batch of long answers.
 constexpr double kCacheGib = 2.0;
 
 /// Digest of a sample of every tensor: tells merged and re-trained weights apart without reading them whole.
@@ -58,6 +60,7 @@ void identify_template(const std::string& text, Json& identity) {
 
 LocalSubjects::LocalSubjects(Options options) : options_(std::move(options)) {
   const auto model = weights::open_model(options_.model.model);
+  options_.model.max_batch_sequences = kSequences;
   options_.model.cache_gib = kCacheGib;
   Subject base;
   base.description["model"] = options_.model.model;
