@@ -10,6 +10,7 @@
 #include "calyrex/data/rule_files.h"
 #include "calyrex/data/rule_rows.h"
 #include "calyrex/eval/core/form.h"
+#include "calyrex/eval/tasks/prompt_sample.h"
 #include "calyrex/eval/tasks/row_fields.h"
 #include "calyrex/eval/tasks/tasks.h"
 
@@ -18,19 +19,14 @@ namespace {
 
 constexpr int64_t kAnswerTokens = 96;
 
-class RuleSample final : public Sample {
+class RuleSample final : public AskOnceSample {
  public:
   RuleSample(data::RuleRow row, const LoadOptions& options)
-      : row_(std::move(row)), messages_(dialogue_in_form(options, data::question_messages(row_))) {}
+      : AskOnceSample(row.id, {.messages = dialogue_in_form(options, data::question_messages(row)),
+                               .max_new_tokens = kAnswerTokens}),
+        row_(std::move(row)) {}
 
   const data::RuleRow& row() const { return row_; }
-  std::string id() const override { return row_.id; }
-  Json prompt() const override { return text::messages_to_json(messages_); }
-
-  std::vector<Ask> next(std::span<const Reply> replies) const override {
-    if (!replies.empty()) return {};
-    return {GenerateAsk{.messages = messages_, .max_new_tokens = kAnswerTokens}};
-  }
 
   Verdict grade(std::span<const Reply> replies) const override {
     const data::Verdict graded = data::grade_answer(row_, replies[0].text);
@@ -44,7 +40,6 @@ class RuleSample final : public Sample {
 
  private:
   data::RuleRow row_;
-  text::Messages messages_;
 };
 
 void add_measures(Metrics& metrics, const std::string& suffix, const data::Measures& measures) {
