@@ -12,6 +12,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/Device.h>
+#include <malloc.h>
 #include <sys/mman.h>
 
 namespace calyrex::model {
@@ -59,11 +60,16 @@ class FreeBlocks {
     const std::lock_guard lock(mutex_);
     blocks_[class_bytes].push_back(block);
     free_bytes_ += class_bytes;
-    if (free_bytes_ > kMaxFreeBytes) release();
+    if (free_bytes_ > kMaxFreeBytes) release_locked();
+  }
+
+  void release() {
+    const std::lock_guard lock(mutex_);
+    release_locked();
   }
 
  private:
-  void release() {
+  void release_locked() {
     for (auto& [class_bytes, blocks] : blocks_) {
       for (void* block : blocks) ::munmap(block, class_bytes + kAlignment);
       blocks.clear();
@@ -126,6 +132,11 @@ void install_caching_cpu_allocator() {
     return created;
   }();
   static_cast<void>(allocator);
+}
+
+void release_unused_memory() {
+  free_blocks().release();
+  ::malloc_trim(0);
 }
 
 }  // namespace calyrex::model

@@ -9,4 +9,8 @@ namespace calyrex::model {
 /// thread-safe.
 void install_caching_cpu_allocator();
 
+/// Gives freed memory back to the system: blocks that the cache keeps, and what the C library keeps of small
+/// ones. For the end of work whose sizes will not come again, such as a training run's. Thread-safe.
+void release_unused_memory();
+
 }  // namespace calyrex::model

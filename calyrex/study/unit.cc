@@ -18,6 +18,7 @@
 #include "calyrex/eval/run/task_choice.h"
 #include "calyrex/eval/tasks/registry.h"
 #include "calyrex/infer/open.h"
+#include "calyrex/model/cpu_allocator.h"
 #include "calyrex/text/chat_encoder.h"
 #include "calyrex/train/config.h"
 #include "calyrex/train/run.h"
@@ -209,7 +210,9 @@ std::optional<Json> run_unit(const Unit& unit, train::EncodedRowsCache& rows) {
   result["format"] = "calyrex-study-run";
   result["version"] = kVersion;
   result["name"] = unit.name;
+  model::release_unused_memory();  // of the unit before
   result["training"] = unit.trains ? train_unit(unit, rows) : Json();
+  model::release_unused_memory();
   const Clock::time_point start = Clock::now();
   result["eval"] = Json::array();
   const std::unique_ptr<eval::LocalSubjects> local = open_subjects(unit);

@@ -1,9 +1,11 @@
 #include "calyrex/model/cpu_allocator.h"
 
+#include <fstream>
 #include <thread>
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace calyrex::model {
 namespace {
@@ -42,6 +44,29 @@ TEST(CpuAllocator, ThreadsShareIt) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+/// Of this process, in bytes.
+int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0;
+  int64_t resident = 0;
+  file >> all >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+TEST(CpuAllocator, UnusedMemoryGoesBackToTheSystem) {
+  install_caching_cpu_allocator();
+  const void* kept = nullptr;
+  {
+    const at::Tensor tensor = at::ones({64, 1 << 20}, at::kFloat);  // 256 MiB
+    kept = tensor.const_data_ptr();
+  }
+  const int64_t before = resident_bytes();
+  EXPECT_EQ(at::empty({64, 1 << 20}, at::kFloat).const_data_ptr(), kept) << "it was not kept for reuse";
+  release_unused_memory();
+  EXPECT_LT(resident_bytes(), before - (int64_t{240} << 20));
+  EXPECT_TRUE((at::ones({1'000'000}, at::kFloat) == 1.0).all().item<bool>());
 }
 
 }  // namespace
