@@ -77,6 +77,39 @@ TEST(Compare, PairsFoldersByRelativePathAndCorrectsTogether) {
   EXPECT_DOUBLE_EQ(strong.p_holm, std::min(1.0, 2 * strong.p_value));
 }
 
+TEST(Compare, RefusesSamplesThatWereCutOrEdited) {
+  const TemporaryFolder folder;
+  const Finished first = write_run(folder, "base", 12, {0, 1});
+  const Finished second = write_run(folder, "adapter", 12, {1, 2, 3});
+  const fs::path samples = second.folder / "samples.jsonl";
+  const std::string whole = read_text(samples);
+  std::string edited = whole;
+  edited.replace(edited.find("\"acc\":0.0"), 9, "\"acc\":1.0");
+  const auto refused = [&](const std::string& text) {
+    folder.write(fs::relative(samples, folder / "").string(), text);
+    try {
+      compare_results(first.folder, second.folder);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kCorruptData);
+      EXPECT_THAT(error.what(), HasSubstr(samples.string() + ": cut or changed"));
+      EXPECT_THAT(error.what(), HasSubstr("the same 'calyrex eval run' works it out again"));
+      return true;
+    }
+    return false;
+  };
+  const std::string cut = whole.substr(0, whole.rfind('\n', whole.size() - 2) + 1);
+  EXPECT_TRUE(refused(edited));
+  EXPECT_TRUE(refused(cut));
+  // Results of an older program have no digest: the lines are counted.
+  Json results = second.results;
+  results.erase("samples_sha256");
+  std::ofstream(second.folder / "results.json") << results.dump();
+  EXPECT_TRUE(refused(cut));
+  EXPECT_TRUE(refused(whole.substr(0, whole.size() - 5)));
+  EXPECT_EQ(read_text(samples), whole.substr(0, whole.size() - 5)) << "a reader changes nothing";
+  EXPECT_FALSE(refused(whole));
+}
+
 TEST(Compare, RefusesOtherTasksAndEmptyFolders) {
   const TemporaryFolder folder;
   const Finished first = write_run(folder, "base", 5, {0}, "one");

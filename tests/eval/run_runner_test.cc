@@ -162,6 +162,29 @@ TEST(Runner, NamesADamagedLine) {
               HasSubstr("samples.jsonl:4"));
 }
 
+TEST(Runner, SamplesThatWereEditedAreWorkedOutAgain) {
+  Scene scene;
+  const ScriptedTask task = questions_task(6);
+  const Finished whole = run_one(task, scene.options);
+  const std::string samples = read_text(whole.folder / "samples.jsonl");
+  std::string edited = samples;
+  edited.replace(edited.find("\"acc\":0.0"), 9, "\"acc\":1.0");
+  std::ofstream(whole.folder / "samples.jsonl") << edited;
+  scene.answers = 0;
+  EXPECT_EQ(run_one(task, scene.options).results, whole.results);
+  EXPECT_EQ(scene.answers, 0) << "the answers were kept";
+  EXPECT_EQ(read_text(whole.folder / "samples.jsonl"), samples);
+}
+
+TEST(Runner, ResultsGoBeforeSamplesAreAdded) {
+  Scene scene;
+  const Finished whole = run_one(questions_task(3), scene.options);
+  RunFolder folder(whole.folder, read_json_file(whole.folder / "run.json"));
+  ASSERT_TRUE(fs::exists(whole.folder / "results.json"));
+  folder.append("4", {{"id", "4"}, {"scores", Json::object()}});
+  EXPECT_FALSE(fs::exists(whole.folder / "results.json")) << "results of three beside samples of four";
+}
+
 /// Killed without warning at several moments, then run to its end: the files are those of a run in one go.
 TEST(Runner, KilledRunsEndWithTheSameResults) {
   const ScriptedTask task = questions_task(200);

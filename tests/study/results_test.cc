@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "calyrex/base/file.h"
+#include "calyrex/base/sha256.h"
 #include "calyrex/study/results/collect.h"
+#include "calyrex/study/results/scale.h"
 #include "calyrex/study/results/tables.h"
 #include "tests/weights/test_files.h"
 
@@ -68,8 +70,10 @@ class HandMadeStudy {
     write_file_atomically(folder / "eval/samples.jsonl", lines);
     const double share = static_cast<double>(passed) / (2 * kSamples);
     const Json metric = {{"value", share}, {"low", 0.0}, {"high", 1.0}};
-    const Json results = {
-        {"n", 2 * kSamples}, {"metrics", {{"joint/plain", metric}}}, {"headline", {"joint/plain"}}};
+    const Json results = {{"n", 2 * kSamples},
+                          {"metrics", {{"joint/plain", metric}}},
+                          {"headline", {"joint/plain"}},
+                          {"samples_sha256", sha256_hex(lines)}};
     write_file_atomically(
         folder / "result.json",
         to_json_text(
@@ -79,6 +83,8 @@ class HandMadeStudy {
               Json::array(
                   {{{"name", "rules"}, {"task", "rule_axes"}, {"folder", "eval"}, {"results", results}}})}}));
   }
+
+  const test::TempFolder& folder() const { return folder_; }
 
   Json collect() {
     write_file_atomically(folder_ / "study.json", to_json_text(plan_));
@@ -167,6 +173,100 @@ TEST(StudyResults, TablesHoldRunsThatAreMissingToo) {
   EXPECT_TRUE(study["comparisons"].empty()) << "nothing to compare with";
   const std::string text = study_markdown(study);
   EXPECT_THAT(text, HasSubstr("| cal-late | 0 | 100.00 % [100.0, 100.0] | 100.00 % [100.0, 100.0] |"));
+}
+
+Json small_study(HandMadeStudy& made) {
+  made.add("base", "base", nullptr, [](int i, const std::string&) { return i % 2 == 0; });
+  made.add("cal-late", "cal", 0, [](int i, const std::string&) { return i % 3 == 0; });
+  return made.collect();
+}
+
+TEST(StudyResults, SamplesThatWereCutOrEditedAreRefused) {
+  HandMadeStudy made;
+  small_study(made);
+  const fs::path samples = made.folder() / "runs/cal-late-s0/eval/samples.jsonl";
+  const std::string whole = test::read_bytes(samples);
+  std::string edited = whole;
+  edited.replace(edited.find("\"joint\":0.0"), 11, "\"joint\":1.0");
+  for (const std::string& text : {edited, whole.substr(0, whole.size() / 2), std::string()}) {
+    test::write_bytes(samples, text);
+    test::expect_error(ErrorCode::kCorruptData, samples.string() + ": cut or changed",
+                       [&] { made.collect(); });
+    test::expect_error(ErrorCode::kCorruptData, "runs/cal-late-s0/result.json, and 'calyrex study run'",
+                       [&] { made.collect(); });
+  }
+  fs::remove(samples);
+  test::expect_error(ErrorCode::kNotFound, samples.string(), [&] { made.collect(); });
+  test::write_bytes(samples, whole);
+  EXPECT_FALSE(made.collect()["comparisons"].empty());
+}
+
+/// Reads with one field gone or of another kind: each is named with its file and what to do.
+void expect_checked(const fs::path& file, const std::vector<std::pair<std::string, Json>>& fields,
+                    const std::function<void()>& read) {
+  const Json whole = read_json_file(file);
+  const auto damage = [&](const std::string& pointer, const Json& value) {
+    Json damaged = whole;
+    const Json::json_pointer place(pointer);
+    if (value.is_discarded()) {
+      damaged.at(place.parent_pointer()).erase(place.back());
+    } else {
+      damaged.at(place) = value;
+    }
+    write_file_atomically(file, to_json_text(damaged));
+    test::expect_error(ErrorCode::kCorruptData, file.string() + ": ", read);
+  };
+  for (const auto& [pointer, value] : fields) {
+    SCOPED_TRACE(pointer);
+    damage(pointer, value);
+    damage(pointer, Json(Json::value_t::discarded));
+  }
+  write_file_atomically(file, "[1]");
+  test::expect_error(ErrorCode::kCorruptData, "the whole must be an object", read);
+  write_file_atomically(file, "{");
+  test::expect_error(ErrorCode::kCorruptData, file.string(), read);
+  write_file_atomically(file, to_json_text(whole));
+  read();
+}
+
+TEST(StudyResults, DamagedFilesOfAStudyAreNamed) {
+  HandMadeStudy made;
+  const Json study = small_study(made);
+  const auto collect = [&] { collect_study(made.folder().path(), Differences::kCompute); };
+  expect_checked(made.folder() / "runs/cal-late-s0/result.json",
+                 {{"/format", "other"},
+                  {"/training", 3},
+                  {"/eval", Json::object()},
+                  {"/eval/0/name", 1},
+                  {"/eval/0/folder", "../../other"},
+                  {"/eval/0/results", nullptr},
+                  {"/eval/0/results/n", 1e300},
+                  {"/eval/0/results/headline", "acc"},
+                  {"/eval/0/results/metrics", Json::array()},
+                  {"/eval/0/results/metrics/joint~1plain/value", "high"}},
+                 collect);
+  expect_checked(made.folder() / "study.json",
+                 {{"/name", 1},
+                  {"/backbone/parameters", "many"},
+                  {"/eval/0/headline", 1},
+                  {"/runs", nullptr},
+                  {"/runs/0/name", "../base"},
+                  {"/runs/1/seed", "zero"},
+                  {"/runs/1/same_as", 1},
+                  {"/runs/1/parameters", -1}},
+                 collect);
+  make_directories(made.folder() / "select");
+  write_file_atomically(
+      made.folder() / "select/cal.json",
+      R"({"kind": "cal", "metric": "acc", "chosen": 1, "tried": [{"learning_rate": 1, "value": null}]})");
+  expect_checked(
+      made.folder() / "select/cal.json",
+      {{"/kind", 1}, {"/metric", nullptr}, {"/chosen", "1"}, {"/tried", 1}, {"/tried/0/value", "x"}},
+      collect);
+  write_file_atomically(made.folder() / "results.json", to_json_text(study));
+  expect_checked(made.folder() / "results.json",
+                 {{"/comparisons", 1}, {"/comparisons/0/difference/low", "x"}, {"/backbone", 1}},
+                 [&] { collect_scale({made.folder().path()}, "cal-late"); });
 }
 
 TEST(StudyResults, AFolderWithoutAStudyIsNamed) {

@@ -26,17 +26,15 @@ struct RunResult {
 };
 
 RunResult read_result(const fs::path& folder) {
-  RunResult run{.results = read_json_file(folder / "results.json"), .graded = {}};
+  RunResult run{.results = read_json_file(folder / kResultsFile), .graded = {}};
   const bool complete = run.results.is_object() && run.results.contains("task") &&
                         run.results["task"].is_string() && run.results.contains("headline") &&
                         run.results["headline"].is_array();
   if (!complete) {
-    fail(ErrorCode::kCorruptData, "{}: not results of an evaluation", (folder / "results.json").string());
+    fail(ErrorCode::kCorruptData, "{}: not results of an evaluation", (folder / kResultsFile).string());
   }
-  if (!path_exists(folder / "samples.jsonl")) {
-    fail(ErrorCode::kNotFound, "{}: no such file", (folder / "samples.jsonl").string());
-  }
-  run.graded = read_outcomes(folder / "samples.jsonl");
+  run.graded = read_outcomes(folder, run.results,
+                             "the same 'calyrex eval run' works it out again from its kept answers");
   std::erase_if(run.graded, [](const auto& entry) { return !entry.second.graded(); });
   return run;
 }
@@ -124,7 +122,7 @@ std::set<fs::path> find_results(const fs::path& folder) {
   for (auto entry = fs::recursive_directory_iterator(folder, error);
        !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
     if (entry.depth() >= kMaxDepth) entry.disable_recursion_pending();
-    if (entry->path().filename() == "results.json")
+    if (entry->path().filename() == kResultsFile)
       found.insert(fs::relative(entry->path().parent_path(), folder));
   }
   if (found.empty()) fail(ErrorCode::kNotFound, "{}: no results.json in it", folder.string());
@@ -193,7 +191,7 @@ void adjust_p_values(std::vector<RunComparison>& comparisons) {
 
 std::vector<RunComparison> compare_runs(const fs::path& first, const fs::path& second) {
   std::vector<RunComparison> comparisons;
-  if (path_exists(first / "results.json") && path_exists(second / "results.json")) {
+  if (path_exists(first / kResultsFile) && path_exists(second / kResultsFile)) {
     comparisons.push_back(compare_results(first, second));
   } else {
     const std::set<fs::path> there = find_results(second);

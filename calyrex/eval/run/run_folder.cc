@@ -8,12 +8,16 @@
 #include <fmt/format.h>
 
 #include "calyrex/base/error.h"
+#include "calyrex/base/log.h"
+#include "calyrex/base/sha256.h"
 #include "calyrex/eval/run/lines.h"
 
 namespace calyrex::eval {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kDigestKey = "samples_sha256";  // of results.json
 
 constexpr std::array kOwnKeys = {"id",        "prompt", "response", "choices",       "judgements",
                                  "truncated", "scores", "ungraded", "not_applicable"};
@@ -43,7 +47,7 @@ std::string describe_differences(const Json& there, const Json& now) {
 void check_configuration(const fs::path& folder, const Json& configuration) {
   const fs::path file = folder / "run.json";
   if (!path_exists(file)) {
-    if (path_exists(folder / "samples.jsonl")) {
+    if (path_exists(folder / kSamplesFile)) {
       fail(ErrorCode::kInvalidArgument, "{}: holds samples.jsonl, but no run.json; choose another --output",
            folder.string());
     }
@@ -59,12 +63,50 @@ void check_configuration(const fs::path& folder, const Json& configuration) {
   }
 }
 
+void remove_file(const fs::path& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (error) fail(ErrorCode::kIo, "{}: {}", path.string(), error.message());
+}
+
 void remove_run(const fs::path& folder) {
-  for (const char* name : {"results.json", "samples.jsonl", "run.json"}) {
-    std::error_code error;
-    fs::remove(folder / name, error);
-    if (error) fail(ErrorCode::kIo, "{}: {}", (folder / name).string(), error.message());
-  }
+  for (const char* name : {kResultsFile, kSamplesFile, "run.json"}) remove_file(folder / name);
+}
+
+std::optional<std::string> text_of(const Json& results, const char* key) {
+  if (!results.is_object() || !results.contains(key) || !results[key].is_string()) return std::nullopt;
+  return results[key].get<std::string>();
+}
+
+/// Whether the samples are whole as far as their results tell.
+bool samples_match(const fs::path& samples, const Json& results) {
+  const MappedFile file = MappedFile::open(samples);
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  if (const auto digest = text_of(results, kDigestKey)) return sha256_hex(text) == *digest;
+  const bool ends_whole = text.empty() || text.back() == '\n';
+  const bool counted = results.contains("samples") && results["samples"].is_number_unsigned();
+  const auto lines = static_cast<size_t>(std::ranges::count(text, '\n'));
+  return ends_whole && (!counted || lines == results["samples"].get<size_t>());
+}
+
+void check_samples(const fs::path& folder, const Json& results, std::string_view remedy) {
+  const fs::path samples = folder / kSamplesFile;
+  if (!path_exists(samples)) fail(ErrorCode::kNotFound, "{}: no such file; {}", samples.string(), remedy);
+  if (samples_match(samples, results)) return;
+  fail(ErrorCode::kCorruptData, "{}: cut or changed since the results were made of it; {}", samples.string(),
+       remedy);
+}
+
+std::map<std::string, Outcome> read_lines(const fs::path& path) {
+  std::map<std::string, Outcome> outcomes;
+  read_appended_lines(path, [&](int64_t number, const Json& line) {
+    const std::string place = fmt::format("{}:{}", path.string(), number);
+    if (!line.contains("id") || !line["id"].is_string()) {
+      fail(ErrorCode::kCorruptData, "{}: not a line of samples.jsonl", place);
+    }
+    outcomes.insert_or_assign(line["id"].get<std::string>(), outcome_from_json(line, place));
+  });
+  return outcomes;
 }
 
 }  // namespace
@@ -107,51 +149,68 @@ Outcome outcome_from_json(const Json& line, std::string_view source) {
   }
 }
 
-std::map<std::string, Outcome> read_outcomes(const fs::path& path) {
-  std::map<std::string, Outcome> outcomes;
-  read_appended_lines(path, [&](int64_t number, const Json& line) {
-    const std::string place = fmt::format("{}:{}", path.string(), number);
-    if (!line.contains("id") || !line["id"].is_string()) {
-      fail(ErrorCode::kCorruptData, "{}: not a line of samples.jsonl", place);
-    }
-    outcomes.insert_or_assign(line["id"].get<std::string>(), outcome_from_json(line, place));
-  });
-  return outcomes;
+std::map<std::string, Outcome> read_outcomes(const fs::path& folder, const Json& results,
+                                             std::string_view remedy) {
+  check_samples(folder, results, remedy);
+  return read_lines(folder / kSamplesFile);
 }
 
 RunFolder::RunFolder(fs::path path, const Json& configuration, Reopen reopen) : path_(std::move(path)) {
   make_directories(path_);
   if (reopen == Reopen::kReplace) remove_run(path_);
   check_configuration(path_, configuration);
-  finished_ = read_outcomes(samples_path());
+  finished_ = read_lines(samples_path());
+  drop_foreign_samples();
   std::erase_if(finished_, [](const auto& entry) { return entry.second.verdict.ungraded.has_value(); });
 }
 
+/// Samples that are not those of the results beside them would make other results; the replies are kept
+/// elsewhere. Older results have no digest: of them, missing lines are asked again.
+void RunFolder::drop_foreign_samples() {
+  if (!path_exists(results_path()) || !path_exists(samples_path())) return;
+  const Json results = read_json_file(results_path());
+  if (!text_of(results, kDigestKey) || samples_match(samples_path(), results)) return;
+  log_warning("{}: cut or changed since the results were made of it; its samples are worked out again",
+              samples_path().string());
+  remove_file(results_path());
+  remove_file(samples_path());
+  finished_.clear();
+}
+
 void RunFolder::append(const std::string& id, const Json& line) {
-  if (!writer_) writer_.emplace(samples_path(), LineWriter::Mode::kAppend);
+  if (!writer_) {
+    // Results of fewer samples would stand beside more of them.
+    remove_file(results_path());
+    writer_.emplace(samples_path(), LineWriter::Mode::kAppend);
+  }
   CALYREX_CHECK(line.value("id", "") == id);
   writer_->write_line(to_json_line(line));
 }
 
-void RunFolder::complete(const std::vector<std::string>& ids, const Json& results) {
+Json RunFolder::complete(const std::vector<std::string>& ids, Json results) {
   writer_.reset();
   std::map<std::string, std::string> lines;  // the last of an id counts
   read_appended_lines(samples_path(), [&](int64_t, const Json& line) {
     lines.insert_or_assign(line.value("id", ""), to_json_line(line));
   });
   AtomicFile samples(samples_path());
+  Sha256 digest;
   for (const std::string& id : ids) {
     const auto found = lines.find(id);
     CALYREX_CHECK(found != lines.end(), "{}: no line of sample {}", samples_path().string(), id);
-    samples.write(found->second + "\n");
+    const std::string line = found->second + "\n";
+    samples.write(line);
+    digest.update(line);
   }
+  results[kDigestKey] = digest.hex_digest();
   samples.commit();
-  write_file_atomically(path_ / "results.json", to_json_text(results));
+  write_file_atomically(results_path(), to_json_text(results));
+  return results;
 }
 
 void copy_results(const fs::path& from, const fs::path& to) {
   constexpr size_t kMaxBytes = size_t{16} << 30;
-  for (const char* name : {"samples.jsonl", "results.json"}) {
+  for (const char* name : {kSamplesFile, kResultsFile}) {
     write_file_atomically(to / name, read_file(from / name, kMaxBytes));
   }
 }

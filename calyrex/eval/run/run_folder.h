@@ -14,6 +14,9 @@
 
 namespace calyrex::eval {
 
+inline constexpr const char* kSamplesFile = "samples.jsonl";
+inline constexpr const char* kResultsFile = "results.json";
+
 /// How a sample ended: with a verdict (which may be "ungraded"), or not applicable to this model.
 struct Outcome {
   Verdict verdict;
@@ -29,8 +32,11 @@ Json outcome_to_json(Json head, const Outcome& outcome);
 /// Throws kCorruptData naming `source`.
 Outcome outcome_from_json(const Json& line, std::string_view source);
 
-/// The outcomes of a samples.jsonl by sample id.
-std::map<std::string, Outcome> read_outcomes(const std::filesystem::path& path);
+/// The outcomes of a finished run by sample id: FOLDER/samples.jsonl, which must be what `results` were made
+/// of (their digest; results without one tell the number of lines). kNotFound or kCorruptData, ending in
+/// `remedy`, when it is absent, cut or edited.
+std::map<std::string, Outcome> read_outcomes(const std::filesystem::path& folder, const Json& results,
+                                             std::string_view remedy);
 
 /// Whether a run that is there already is gone on with.
 enum class Reopen { kContinue, kReplace };
@@ -38,18 +44,22 @@ enum class Reopen { kContinue, kReplace };
 class RunFolder {
  public:
   /// Opens or creates. A folder with another configuration throws kInvalidArgument that names what differs.
+  /// Samples that are not those of the results beside them are dropped, with a warning.
   RunFolder(std::filesystem::path path, const Json& configuration, Reopen reopen = Reopen::kContinue);
 
   /// Samples that are finished already. Ungraded ones are not: they are asked again.
   const std::map<std::string, Outcome>& finished() const { return finished_; }
   void append(const std::string& id, const Json& line);
-  /// Writes results.json last, after samples.jsonl in the order of `ids`.
-  void complete(const std::vector<std::string>& ids, const Json& results);
+  /// Writes results.json last, after samples.jsonl in the order of `ids`. Returns the results, with the
+  /// digest of the samples.
+  Json complete(const std::vector<std::string>& ids, Json results);
 
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  std::filesystem::path samples_path() const { return path_ / "samples.jsonl"; }
+  std::filesystem::path samples_path() const { return path_ / kSamplesFile; }
+  void drop_foreign_samples();
+  std::filesystem::path results_path() const { return path_ / kResultsFile; }
 
   std::filesystem::path path_;
   std::map<std::string, Outcome> finished_;

@@ -307,8 +307,8 @@ void Runner::complete_if_done(TaskRun& run) {
   if (run.subject->anchored) description["unchanged_by_construction"] = !has_span(*run.task);
   std::vector<Outcome> outcomes;
   for (std::optional<Outcome>& outcome : run.outcomes) outcomes.push_back(std::move(*outcome));
-  run.results = make_results(*run.task->task, run.task->samples, outcomes, description);
-  run.folder->complete(run.ids(), *run.results);
+  run.results = run.folder->complete(run.ids(),
+                                     make_results(*run.task->task, run.task->samples, outcomes, description));
 }
 
 void Runner::report() const {

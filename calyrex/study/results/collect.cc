@@ -5,11 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
-#include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
 #include "calyrex/study/results/differences.h"
+#include "calyrex/study/results/stored.h"
 
 namespace calyrex::study {
 namespace {
@@ -18,22 +16,10 @@ namespace fs = std::filesystem;
 
 constexpr size_t kCurvePoints = 60;
 
-Json read_plan(const fs::path& folder) {
-  const fs::path file = folder / "study.json";
-  if (!path_exists(file)) {
-    fail(ErrorCode::kNotFound, "{}: no study.json; name the output folder of 'calyrex study run'",
-         folder.string());
-  }
-  Json plan = read_json_file(file);
-  if (!plan.is_object() || plan.value("format", "") != "calyrex-study-plan")
-    fail(ErrorCode::kCorruptData, "{}: not a study", file.string());
-  return plan;
-}
-
 /// The result of a run that has finished; null otherwise.
 Json read_result(const fs::path& folder, const std::string& run) {
   const fs::path file = folder / "runs" / run / "result.json";
-  return path_exists(file) ? read_json_file(file) : Json();
+  return path_exists(file) ? read_stored_result(file) : Json();
 }
 
 /// Every so-manieth point of a loss curve.
@@ -90,7 +76,7 @@ Json read_selection(const fs::path& folder) {
   }
   std::sort(files.begin(), files.end());
   Json selection = Json::array();
-  for (const fs::path& file : files) selection.push_back(read_json_file(file));
+  for (const fs::path& file : files) selection.push_back(read_stored_selection(file));
   return selection;
 }
 
@@ -103,7 +89,7 @@ std::pair<std::string, std::string> split_metric(const std::string& name) {
 }
 
 Json collect_study(const fs::path& folder, Differences differences) {
-  const Json plan = read_plan(folder);
+  const Json plan = read_stored_plan(folder);
   Json study;
   study["format"] = "calyrex-study";
   study["version"] = 1;

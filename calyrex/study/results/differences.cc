@@ -8,12 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "calyrex/base/error.h"
 #include "calyrex/data/grader.h"
 #include "calyrex/data/seed_bootstrap.h"
 #include "calyrex/eval/core/significance.h"
 #include "calyrex/eval/run/run_folder.h"
 #include "calyrex/study/results/collect.h"
+#include "calyrex/study/results/stored.h"
 
 namespace calyrex::study {
 namespace {
@@ -99,6 +102,13 @@ void add_outcomes(const std::map<std::string, eval::Outcome>& outcomes, const st
   }
 }
 
+std::map<std::string, eval::Outcome> read_outcomes(const fs::path& run, const Json& entry) {
+  const std::string remedy =
+      fmt::format("remove {}, and 'calyrex study run' evaluates the run again from its kept answers",
+                  (run / "result.json").string());
+  return eval::read_outcomes(run / entry["folder"].get<std::string>(), entry["results"], remedy);
+}
+
 EvaluationScores read_evaluation(const fs::path& folder, const Json& evaluation,
                                  const std::vector<Setting>& settings) {
   EvaluationScores scores;
@@ -107,10 +117,10 @@ EvaluationScores read_evaluation(const fs::path& folder, const Json& evaluation,
     for (const std::string& run : setting.runs) {
       if (scores.by_run.contains(run)) continue;
       const fs::path own = folder / "runs" / run;
-      const Json result = read_json_file(own / "result.json");
+      const Json result = read_stored_result(own / "result.json");
       for (const Json& entry : result["eval"]) {
         if (entry["name"] != scores.name) continue;
-        const auto outcomes = eval::read_outcomes(own / entry["folder"].get<std::string>() / "samples.jsonl");
+        const auto outcomes = read_outcomes(own, entry);
         if (scores.score.empty()) scores.score = main_score(evaluation["headline"], outcomes).value_or("");
         add_outcomes(outcomes, run, scores);
       }

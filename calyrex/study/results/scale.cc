@@ -6,26 +6,13 @@
 #include <fmt/format.h>
 
 #include "calyrex/base/error.h"
-#include "calyrex/base/file.h"
 #include "calyrex/eval/run/results.h"
+#include "calyrex/study/results/stored.h"
 
 namespace calyrex::study {
 namespace {
 
 namespace fs = std::filesystem;
-
-Json read_study(const fs::path& folder) {
-  const fs::path file = folder / "results.json";
-  if (!path_exists(file)) {
-    fail(ErrorCode::kNotFound, "{}: no results.json; 'calyrex study report {}' writes it", folder.string(),
-         folder.string());
-  }
-  constexpr JsonLimits kLimits{.max_bytes = size_t{512} << 20};
-  Json study = read_json_file(file, kLimits);
-  if (!study.is_object() || study.value("format", "") != "calyrex-study" || !study.contains("comparisons"))
-    fail(ErrorCode::kCorruptData, "{}: not the results of a study", file.string());
-  return study;
-}
 
 std::set<std::string> compared_settings(const Json& study) {
   std::set<std::string> names;
@@ -55,7 +42,7 @@ void require_setting(const std::vector<Json>& studies, const std::vector<fs::pat
 Json collect_scale(const std::vector<fs::path>& folders, const std::string& setting) {
   CALYREX_CHECK(!folders.empty());
   std::vector<Json> studies;
-  for (const fs::path& folder : folders) studies.push_back(read_study(folder));
+  for (const fs::path& folder : folders) studies.push_back(read_stored_study(folder));
   require_setting(studies, folders, setting);
   const auto size = [](const Json& study) { return study["backbone"]["parameters"].get<int64_t>(); };
   std::stable_sort(studies.begin(), studies.end(),
