@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,17 +49,47 @@ void sync_directory(const fs::path& path) {
   ::close(descriptor);
 }
 
+constexpr std::string_view kTemporaryMark = ".tmp-";
+
 fs::path temporary_name(const fs::path& path) {
   static std::atomic<int> counter{0};
   fs::path name = path;
-  name += fmt::format(".tmp-{}-{}", ::getpid(), counter.fetch_add(1));
+  name += fmt::format("{}{}-{}", kTemporaryMark, ::getpid(), counter.fetch_add(1));
   return name;
+}
+
+/// The process that a name of temporary_name() tells; none for other names.
+std::optional<pid_t> temporary_writer(const std::string& name) {
+  const size_t mark = name.rfind(kTemporaryMark);
+  if (mark == std::string::npos) return std::nullopt;
+  pid_t process = 0;
+  int count = 0, length = 0;
+  const std::string numbers = name.substr(mark + kTemporaryMark.size());
+  const bool whole = std::sscanf(numbers.c_str(), "%9d-%9d%n", &process, &count, &length) == 2 &&
+                     static_cast<size_t>(length) == numbers.size();
+  return whole && process > 0 ? std::optional(process) : std::nullopt;
+}
+
+/// Held by whoever writes a temporary file or folder, and free once the process is gone.
+bool lock_writer(int descriptor) { return ::flock(descriptor, LOCK_EX | LOCK_NB) == 0; }
+
+/// By its process, as far as this host knows it (a file is locked a moment after it appears), and by its
+/// lock.
+bool is_abandoned(const fs::path& path, pid_t writer) {
+  if (::kill(writer, 0) == 0) return false;
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return false;
+  const bool free = lock_writer(descriptor);
+  ::close(descriptor);
+  return free;
 }
 
 constexpr size_t kMaxStreamBytes = size_t{1} << 30;
 
-/// Pipes, terminals and the like, whose size is not known beforehand.
+/// What the process was started with (/dev/stdin, /dev/fd/N), where that is a pipe or terminal. A pipe with a
+/// name of its own may never have a writer, and is no file to read twice.
 bool is_stream(const fs::path& path) {
+  if (!path.native().starts_with("/dev/") && !path.native().starts_with("/proc/self/fd/")) return false;
   std::error_code ignored;
   return fs::is_fifo(path, ignored) || fs::is_character_file(path, ignored);
 }
@@ -89,12 +122,13 @@ std::string read_stream(const fs::path& path, size_t max_bytes) {
 }  // namespace
 
 MappedFile MappedFile::open(const fs::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK a pipe would wait here for its writer.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) fail_io("open", path);
   struct stat status {};
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(descriptor);
-    fail(ErrorCode::kInvalidArgument, "{} is not a regular file", path.string());
+    fail(ErrorCode::kInvalidArgument, "{} is not a regular file; name a file", path.string());
   }
   MappedFile file;
   file.path_ = path;
@@ -154,6 +188,7 @@ std::string read_file(const fs::path& path, size_t max_bytes) {
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), temporary_(temporary_name(path_)) {
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail_io("create", temporary_);
+  lock_writer(descriptor_);
 }
 
 AtomicFile::~AtomicFile() {
@@ -191,9 +226,13 @@ AtomicDirectory::AtomicDirectory(fs::path path) : path_(std::move(path)) {
   }
   staging_ = temporary_name(path_);
   make_directories(staging_);
+  descriptor_ = ::open(staging_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor_ < 0) fail_io("open", staging_);
+  lock_writer(descriptor_);
 }
 
 AtomicDirectory::~AtomicDirectory() {
+  ::close(descriptor_);
   std::error_code ignored;
   if (!committed_) fs::remove_all(staging_, ignored);
 }
@@ -226,6 +265,19 @@ void AtomicDirectory::commit_files(std::string_view mark) {
   names.emplace_back(mark);
   for (const fs::path& name : names) rename_path(staging_ / name, path_ / name);
   sync_directory(path_);
+}
+
+void remove_abandoned_files(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (auto entry = fs::recursive_directory_iterator(folder, error);
+       !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    const std::optional<pid_t> writer = temporary_writer(entry->path().filename().string());
+    if (!writer) continue;
+    if (entry->is_directory(error)) entry.disable_recursion_pending();
+    if (is_abandoned(entry->path(), *writer)) found.push_back(entry->path());
+  }
+  for (const fs::path& path : found) fs::remove_all(path, error);
 }
 
 LineWriter::LineWriter(fs::path path, Mode mode) : path_(std::move(path)) {

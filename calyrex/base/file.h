@@ -14,7 +14,7 @@ namespace calyrex {
 /// Read-only memory map of a whole file. Movable; unmapped on destruction.
 class MappedFile {
  public:
-  /// Throws kNotFound, kIo.
+  /// Throws kNotFound, kIo, and kInvalidArgument for what is no regular file.
   static MappedFile open(const std::filesystem::path& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -36,8 +36,8 @@ bool path_exists(const std::filesystem::path& path);
 /// Renames or moves within a file system. Throws kIo.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Whole file, or pipe up to its end, as a string. Throws kNotFound, kIo, and kInvalidArgument when it is
-/// larger than `max_bytes`.
+/// Whole file, or /dev/stdin or /dev/fd/N up to its end, as a string. Throws kNotFound, kIo, and
+/// kInvalidArgument when it is larger than `max_bytes`.
 std::string read_file(const std::filesystem::path& path, size_t max_bytes);
 
 /// Writes next to `path` under a temporary name, syncs, and renames on commit(). Without commit() nothing is
@@ -81,8 +81,13 @@ class AtomicDirectory {
  private:
   std::filesystem::path path_;
   std::filesystem::path staging_;
+  int descriptor_ = -1;  // of the staging folder, locked
   bool committed_ = false;
 };
+
+/// Removes temporary files and folders that AtomicFile and AtomicDirectory of ended processes left below a
+/// folder; those of a living writer, on this host or another, stay.
+void remove_abandoned_files(const std::filesystem::path& folder);
 
 /// Appends whole lines to a log (metrics.jsonl, samples.jsonl). Each line reaches the file in one write.
 /// /dev/stdout goes on behind what is there in either mode.
@@ -101,8 +106,8 @@ class LineWriter {
   int descriptor_ = -1;
 };
 
-/// Calls `line(number, text)` for every line of a text file or pipe, numbered from 1, without its line end. A
-/// line longer than `max_line_bytes` throws kInvalidArgument with file:line.
+/// Calls `line(number, text)` for every line of a text file (or /dev/stdin, /dev/fd/N), numbered from 1,
+/// without its line end. A line longer than `max_line_bytes` throws kInvalidArgument with file:line.
 void for_each_line(const std::filesystem::path& path, size_t max_line_bytes,
                    const std::function<void(int64_t, std::string_view)>& line);
 

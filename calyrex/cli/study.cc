@@ -1,4 +1,5 @@
 // calyrex study: sweeps of training and evaluation, their reports, and studies of several sizes side by side.
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -40,10 +41,14 @@ std::optional<int64_t> launcher_number(const char* name) {
   const char* text = std::getenv(name);
   if (text == nullptr || *text == '\0') return std::nullopt;
   char* end = nullptr;
+  errno = 0;
   const long value = std::strtol(text, &end, 10);
-  if (*end != '\0' || value < 0) fail(ErrorCode::kInvalidArgument, "{}={}: not a whole number", name, text);
+  if (*end != '\0' || value < 0 || errno != 0)
+    fail(ErrorCode::kInvalidArgument, "{}={}: not a whole number", name, text);
   return value;
 }
+
+constexpr int64_t kMostShards = 4096;
 
 struct Shard {
   int64_t index = 0;
@@ -56,7 +61,11 @@ Shard parse_shard(const std::string& text) {
   if (text.empty()) {
     shard.count = launcher_number("WORLD_SIZE").value_or(1);
     shard.index = launcher_number("RANK").value_or(0);
-    if (shard.count < 1 || shard.index >= shard.count) {
+    if (shard.count < 1 || shard.count > kMostShards) {
+      fail(ErrorCode::kInvalidArgument, "WORLD_SIZE={}: expected 1 to {} processes", shard.count,
+           kMostShards);
+    }
+    if (shard.index >= shard.count) {
       fail(ErrorCode::kInvalidArgument, "RANK={} with WORLD_SIZE={}: the rank must be below the size",
            shard.index, shard.count);
     }
@@ -64,9 +73,10 @@ Shard parse_shard(const std::string& text) {
   }
   long index = 0, count = 0;
   char rest = 0;
-  if (std::sscanf(text.c_str(), "%ld/%ld%c", &index, &count, &rest) != 2 || count < 1 || count > 100'000 ||
-      index < 1 || index > count) {
-    fail(ErrorCode::kInvalidArgument, "--shard {}: write i/n with i from 1 to n, e.g. 2/3", text);
+  if (std::sscanf(text.c_str(), "%ld/%ld%c", &index, &count, &rest) != 2 || count < 1 ||
+      count > kMostShards || index < 1 || index > count) {
+    fail(ErrorCode::kInvalidArgument, "--shard {}: write i/n with i from 1 to n, at most {}, e.g. 2/3", text,
+         kMostShards);
   }
   return {.index = index - 1, .count = count};
 }

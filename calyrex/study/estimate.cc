@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "calyrex/base/error.h"
+#include "calyrex/eval/run/rehearsal.h"
 #include "calyrex/model/device.h"
 #include "calyrex/train/dataset.h"
 
@@ -153,7 +154,6 @@ std::vector<int64_t> share_states(std::vector<PlannedRun>& runs, const DataSizes
 }
 
 AskedTokens count_asked(const eval::LoadedTask& task, std::optional<int64_t> max_new_tokens) {
-  constexpr int kMostSteps = 32;
   AskedTokens asked;
   const auto add = [&](const eval::Ask& ask) {
     if (const auto* generate = std::get_if<eval::GenerateAsk>(&ask)) {
@@ -169,14 +169,8 @@ AskedTokens count_asked(const eval::LoadedTask& task, std::optional<int64_t> max
   };
   for (const auto& sample : task.samples) {
     ++asked.samples;
-    // Empty replies lead through the turns of a dialogue.
-    std::vector<eval::Reply> replies;
-    for (int step = 0; step < kMostSteps; ++step) {
-      const std::vector<eval::Ask> asks = sample->next(replies);
-      if (asks.empty()) break;
-      for (const eval::Ask& ask : asks) add(ask);
-      replies.resize(replies.size() + asks.size());
-    }
+    eval::walk_blankly(*sample,
+                       [&](const std::vector<eval::Ask>& asks) { std::ranges::for_each(asks, add); });
   }
   return asked;
 }

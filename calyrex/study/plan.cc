@@ -253,8 +253,14 @@ void find_equal_runs(std::vector<PlannedRun>& runs) {
 }
 
 void check_names(const std::vector<PlannedRun>& runs, const ConfigNode& tree) {
+  constexpr size_t kLongest = 255;  // bytes of a file's name
   std::map<std::string, int> seen;
   for (const PlannedRun& run : runs) {
+    if (run.name.size() > kLongest) {
+      fail(ErrorCode::kInvalidArgument,
+           "{}: the run '{}...' has a name of {} bytes; a folder's has at most {}: give it a shorter 'name'",
+           tree.place, run.name.substr(0, 40), run.name.size(), kLongest);
+    }
     if (++seen[run.name] == 2) {
       fail(ErrorCode::kInvalidArgument, "{}: two runs have the name '{}'; give one of them a name of its own",
            tree.place, run.name);

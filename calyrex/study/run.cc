@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
-#include <thread>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,11 +13,14 @@
 #include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
 #include "calyrex/base/log.h"
+#include "calyrex/eval/run/rehearsal.h"
 #include "calyrex/eval/run/runner.h"
 #include "calyrex/eval/run/subjects.h"
 #include "calyrex/eval/tasks/registry.h"
 #include "calyrex/study/estimate.h"
 #include "calyrex/study/plan.h"
+#include "calyrex/study/plan_file.h"
+#include "calyrex/study/rates.h"
 #include "calyrex/study/unit.h"
 #include "calyrex/train/prefix_cache.h"
 #include "calyrex/train/signals.h"
@@ -34,17 +37,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-void check_interrupt() {
-  if (train::StopSignals::requested()) fail(ErrorCode::kCancelled, "interrupted; the same command goes on");
-}
-
-/// A kind's learning rate.
-struct Selection {
-  std::string kind;
-  const PlannedRun* reference = nullptr;  // the kind's first run, whose settings the candidates have
-  std::optional<double> chosen;
-};
-
 class Study {
  public:
   explicit Study(const StudyRequest& request)
@@ -58,20 +50,16 @@ class Study {
 
   void prepare();
   void check_evals();
-  CheckedEval check_eval(const EvalEntry& entry, AskedTokens& asked) const;
+  /// `kept` takes the task as it is loaded.
+  CheckedEval check_eval(const EvalEntry& entry, AskedTokens& asked, eval::LoadedTask* kept = nullptr) const;
   void print_plan();
-  void refuse_foreign_folder() const;
-  void write_plan() const;
+  std::optional<double> kept_rate(const PlannedRun& run) const;
+  void check_rates();
 
   std::optional<train::PrefixStates> states_of(const PlannedRun& run) const;
   Unit unit_of(const PlannedRun& run, std::optional<double> rate) const;
-  Unit candidate_of(const Selection& selection, double rate) const;
   std::vector<const CheckedEval*> evals_of(const PlannedRun& run) const;
 
-  void select_rates();
-  Json candidate_metrics(const Selection& selection, double rate);
-  double selected_metric(const Json& metrics) const;
-  void select_rate(Selection& selection);
   std::optional<double> rate_of(const PlannedRun& run) const;
   void run_all();
   void run_one(const PlannedRun& run);
@@ -88,9 +76,8 @@ class Study {
   std::vector<int64_t> states_layers_;
   std::vector<CheckedEval> evals_;
   std::vector<AskedTokens> asked_;
-  std::optional<CheckedEval> select_eval_;
   AskedTokens select_asked_;
-  std::vector<Selection> selections_;
+  std::optional<RateChoice> rates_;  // absent: nothing is chosen
   train::EncodedRowsCache rows_;
   double estimated_left_ = 0.0;
   double estimated_done_ = 0.0;
@@ -104,10 +91,10 @@ fs::path Study::run() {
   prepare();
   print_plan();
   if (request_.plan_only) return folder();
-  refuse_foreign_folder();
   make_directories(folder());
-  write_plan();
-  select_rates();
+  remove_abandoned_files(folder());
+  write_plan(settings(), *model_, runs_);
+  if (rates_) rates_->choose(rows_);
   run_all();
   finish();
   return folder();
@@ -124,22 +111,25 @@ void Study::prepare() {
     set_entry(file_.tree, "base.chat.date", config_from_json(eval::kFixedDate, "the study"));
   }
   runs_ = plan_runs(file_, *model_);
+  refuse_other_output(settings(), runs_);
   check_evals();
   sizes_.emplace(runs_);
   states_layers_ = share_states(runs_, *sizes_, model_->config());
-  if (!settings().select.learning_rate.empty()) {
-    for (const PlannedRun& run : runs_) {
-      const bool known = std::ranges::any_of(selections_, [&](const auto& s) { return s.kind == run.kind; });
-      if (run.runs() && run.chooses_rate && !known)
-        selections_.push_back({.kind = run.kind, .reference = &run, .chosen = {}});
-    }
-  }
+  check_rates();
   for (const PlannedRun& run : runs_) {
-    if (run.runs() && !run.chooses_rate) finished_result(unit_of(run, std::nullopt));
+    if (run.runs()) finished_result(unit_of(run, kept_rate(run)));
   }
 }
 
-CheckedEval Study::check_eval(const EvalEntry& entry, AskedTokens& asked) const {
+/// Of a run that leaves its rate to be chosen: the one that it was begun with, which must be one of the grid.
+std::optional<double> Study::kept_rate(const PlannedRun& run) const {
+  if (!run.chooses_rate) return std::nullopt;
+  const std::vector<double>& grid = settings().select.learning_rate;
+  const std::optional<double> kept = trained_rate(folder() / "runs" / run.name);
+  return kept && std::ranges::find(grid, *kept) != grid.end() ? *kept : grid.front();
+}
+
+CheckedEval Study::check_eval(const EvalEntry& entry, AskedTokens& asked, eval::LoadedTask* kept) const {
   return with_context(fmt::format("eval '{}'", entry.name), [&] {
     const eval::Task& task = eval::find_task(entry.task);
     if (task.info().needs_judge) {
@@ -149,7 +139,9 @@ CheckedEval Study::check_eval(const EvalEntry& entry, AskedTokens& asked) const 
     eval::LoadedTask loaded = eval::load_task(task, eval::load_options(task, to_choice(entry)));
     if (entry.limit) eval::limit_samples(loaded, *entry.limit);
     asked = count_asked(loaded, entry.max_new_tokens);
-    return CheckedEval{.entry = entry, .data_sha256 = loaded.data_sha256};
+    CheckedEval checked{.entry = entry, .data_sha256 = loaded.data_sha256};
+    if (kept != nullptr) *kept = std::move(loaded);
+    return checked;
   });
 }
 
@@ -158,9 +150,27 @@ void Study::check_evals() {
     asked_.emplace_back();
     evals_.push_back(check_eval(entry, asked_.back()));
   }
-  if (!settings().select.learning_rate.empty()) {
-    select_eval_ = check_eval(settings().select.on, select_asked_);
+}
+
+void Study::check_rates() {
+  const SelectSettings& select = settings().select;
+  if (select.learning_rate.empty()) return;
+  eval::LoadedTask loaded;
+  const CheckedEval eval = check_eval(select.on, select_asked_, &loaded);
+  const std::vector<std::string> known = eval::rehearse(loaded);
+  if (std::ranges::find(known, select.metric) == known.end()) {
+    const std::string near = nearest_word(select.metric, known);
+    fail(ErrorCode::kInvalidArgument, "{}: select.metric '{}' is none of {}'s metrics; {}",
+         request_.path.string(), select.metric, select.on.task,
+         near.empty() ? fmt::format("it has {}", fmt::join(known, ", "))
+                      : fmt::format("did you mean '{}'?", near));
   }
+  rates_.emplace(RateChoice::Options{.settings = select,
+                                     .eval = eval,
+                                     .folder = folder() / "select",
+                                     .unit_of = [this](const PlannedRun& run,
+                                                       double rate) { return unit_of(run, rate); }},
+                 runs_);
 }
 
 void Study::print_plan() {
@@ -181,7 +191,7 @@ void Study::print_plan() {
     estimates_.back() = estimate.seconds();
     disk += estimate.disk_bytes;
     checkpoints = std::max(checkpoints, estimate.checkpoint_bytes);
-    if (!run.chooses_rate && finished_result(unit_of(run, std::nullopt))) continue;
+    if (finished_result(unit_of(run, kept_rate(run)))) continue;
     ++todo;
     if (static_cast<int64_t>(i) % request_.num_shards != request_.shard) continue;
     ++here;
@@ -189,15 +199,17 @@ void Study::print_plan() {
     evaluation += estimate.evaluation_seconds;
     tokens += estimate.training_tokens;
   }
-  for (const Selection& selection : selections_) {
-    const RunEstimate estimate =
-        estimate_run(*selection.reference, *sizes_, model_->config(), {select_asked_}, flops);
-    const auto count = static_cast<double>(settings().select.learning_rate.size());
-    training += count * estimate.training_seconds;
-    evaluation += count * estimate.evaluation_seconds;
-    tokens += static_cast<int64_t>(count) * estimate.training_tokens;
-    disk += static_cast<int64_t>(count) * estimate.disk_bytes;
-  }
+  std::set<std::string> kinds;
+  const auto add_candidate = [&](const PlannedRun& run) {
+    const RunEstimate estimate = estimate_run(run, *sizes_, model_->config(), {select_asked_}, flops);
+    evaluation += estimate.evaluation_seconds;
+    disk += estimate.disk_bytes;
+    // The candidate that is chosen spares the kind's first run its training.
+    if (kinds.insert(run.kind).second) return;
+    training += estimate.training_seconds;
+    tokens += estimate.training_tokens;
+  };
+  if (rates_) rates_->for_each_unfinished(add_candidate);
   const int64_t states = static_cast<int64_t>(states_layers_.size()) *
                          states_bytes(runs_, *sizes_, model_->config()) * request_.num_shards;
   estimated_left_ = training + evaluation;
@@ -214,47 +226,6 @@ void Study::print_plan() {
       format_duration(estimated_left_), format_duration(training), format_duration(evaluation),
       static_cast<double>(tokens) / 1e6, static_cast<double>(disk + states + checkpoints) / kGib,
       static_cast<double>(states) / kGib, static_cast<double>(checkpoints) / kGib);
-}
-
-void Study::refuse_foreign_folder() const {
-  if (!path_exists(folder()) || path_exists(folder() / "study.json")) return;
-  if (!fs::is_directory(folder())) {
-    fail(ErrorCode::kInvalidArgument, "{} exists and is no folder; choose another output", folder().string());
-  }
-  if (!fs::is_empty(folder())) {
-    fail(ErrorCode::kInvalidArgument, "{} holds files but no study; choose another output",
-         folder().string());
-  }
-}
-
-void Study::write_plan() const {
-  Json json;
-  json["format"] = "calyrex-study-plan";
-  json["version"] = 1;
-  json["name"] = settings().name;
-  json["model"] = model_->name();
-  const weights::ModelConfig& config = model_->config();
-  json["backbone"]["layers"] = config.num_layers;
-  json["backbone"]["hidden_size"] = config.hidden_size;
-  int64_t parameters = 0;
-  for (const auto& tensor : weights::expected_tensors(config)) {
-    int64_t count = 1;
-    for (const int64_t size : tensor.shape) count *= size;
-    parameters += count;
-  }
-  json["backbone"]["parameters"] = parameters;
-  json["settings"] = write_fields(settings());
-  json["eval"] = Json::array();
-  for (const CheckedEval& eval : evals_) {
-    const eval::TaskInfo& info = eval::find_task(eval.entry.task).info();
-    json["eval"].push_back({{"name", eval.entry.name},
-                            {"task", eval.entry.task},
-                            {"measures", info.measures},
-                            {"headline", info.headline},
-                            {"only", eval.entry.only}});
-  }
-  json["runs"] = plan_to_json(runs_);
-  write_file_atomically(folder() / "study.json", to_json_text(json));
 }
 
 std::optional<train::PrefixStates> Study::states_of(const PlannedRun& run) const {
@@ -305,90 +276,14 @@ Unit Study::unit_of(const PlannedRun& run, std::optional<double> rate) const {
   return unit;
 }
 
-Unit Study::candidate_of(const Selection& selection, double rate) const {
-  Unit unit = unit_of(*selection.reference, rate);
-  unit.name = fmt::format("{}-lr{}", selection.kind, rate);
-  unit.folder = folder() / "select" / unit.name;
-  unit.evals = {&*select_eval_};
-  return unit;
-}
-
-/// What the selection's evaluation gives with a learning rate; the candidate is worked out by whichever
-/// process comes first.
-Json Study::candidate_metrics(const Selection& selection, double rate) {
-  constexpr std::chrono::seconds kPoll{2};
-  const Unit unit = candidate_of(selection, rate);
-  std::optional<Json> result = run_unit(unit, rows_);
-  while (!result) {
-    check_interrupt();
-    std::this_thread::sleep_for(kPoll);
-    result = run_unit(unit, rows_);
-  }
-  return (*result)["eval"][0]["results"]["metrics"];
-}
-
-double Study::selected_metric(const Json& metrics) const {
-  const std::string& metric = settings().select.metric;
-  if (metrics.contains(metric)) return metrics.at(metric).at("value").get<double>();
-  std::vector<std::string> known;
-  for (const auto& [name, value] : metrics.items()) known.push_back(name);
-  fail(ErrorCode::kInvalidArgument, "{}: select.metric '{}' is none of {}'s metrics; it has {}",
-       request_.path.string(), metric, settings().select.on.task, fmt::join(known, ", "));
-}
-
-void Study::select_rate(Selection& selection) {
-  std::optional<double> best;
-  std::optional<Error> failure;
-  Json tried = Json::array();
-  for (const double rate : settings().select.learning_rate) {
-    Json metrics;
-    try {
-      metrics = candidate_metrics(selection, rate);
-    } catch (const Error& error) {
-      // A rate that makes training diverge is not chosen; the others still may be.
-      if (error.code() != ErrorCode::kInvalidArgument) throw;
-      log_warning("select: {} with learning rate {} failed: {}", selection.kind, rate, error.what());
-      tried.push_back({{"learning_rate", rate}, {"value", nullptr}, {"error", error.what()}});
-      failure = error;
-      continue;
-    }
-    const double value = selected_metric(metrics);
-    tried.push_back({{"learning_rate", rate}, {"value", value}});
-    log_info("select: {} with learning rate {}: {} = {:.4f}", selection.kind, rate, settings().select.metric,
-             value);
-    if (best && value <= *best) continue;
-    best = value;
-    selection.chosen = rate;
-  }
-  if (!selection.chosen) throw *failure;
-  Json json = {{"kind", selection.kind},
-               {"reference", selection.reference->name},
-               {"metric", settings().select.metric},
-               {"chosen", *selection.chosen},
-               {"tried", tried}};
-  write_file_atomically(folder() / "select" / (selection.kind + ".json"), to_json_text(json));
-  log_info("select: {} trains with learning rate {}", selection.kind, *selection.chosen);
-}
-
-void Study::select_rates() {
-  for (Selection& selection : selections_) {
-    check_interrupt();
-    select_rate(selection);
-  }
-}
-
 std::optional<double> Study::rate_of(const PlannedRun& run) const {
-  if (!run.chooses_rate) return std::nullopt;
-  for (const Selection& selection : selections_) {
-    if (selection.kind == run.kind) return selection.chosen;
-  }
-  return std::nullopt;
+  return rates_ ? rates_->rate_of(run) : std::nullopt;
 }
 
 void Study::run_all() {
   for (size_t i = 0; i < runs_.size(); ++i) {
     if (!runs_[i].runs() || static_cast<int64_t>(i) % request_.num_shards != request_.shard) continue;
-    check_interrupt();
+    train::StopSignals::check();
     const Clock::time_point start = Clock::now();
     run_one(runs_[i]);
     const double seconds = seconds_since(start);
@@ -404,7 +299,8 @@ void Study::run_all() {
 
 void Study::run_one(const PlannedRun& run) {
   try {
-    const Unit unit = unit_of(run, rate_of(run));
+    Unit unit = unit_of(run, rate_of(run));
+    if (rates_) unit.twin = rates_->twin_of(run);
     const std::optional<Json> result = run_unit(unit, rows_);
     if (!result) {
       log_info("{}: another process is at it", run.name);

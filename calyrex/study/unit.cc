@@ -19,6 +19,7 @@
 #include "calyrex/eval/tasks/registry.h"
 #include "calyrex/infer/open.h"
 #include "calyrex/model/cpu_allocator.h"
+#include "calyrex/study/results/stored.h"
 #include "calyrex/text/chat_encoder.h"
 #include "calyrex/train/config.h"
 #include "calyrex/train/run.h"
@@ -85,20 +86,25 @@ Json identity_of(const Unit& unit) {
   return identity;
 }
 
+Json without_eval(Json identity) {
+  identity.erase("eval");
+  return identity;
+}
+
 /// Checks that the folder's unit is this one; evaluations may come and go. Returns the identity with those of
 /// both.
 Json merged_identity(const Unit& unit, Json identity) {
   const fs::path file = unit.folder / "identity.json";
-  if (!path_exists(file)) return identity;
-  const Json before = read_json_file(file);
-  const auto without_eval = [](Json json) {
-    json.erase("eval");
-    return json;
-  };
+  if (!path_exists(file)) {
+    if (!path_exists(unit.folder / "result.json")) return identity;
+    fail(ErrorCode::kCorruptData,
+         "{} holds result.json without identity.json; remove it, and the study works it out again",
+         unit.folder.string());
+  }
+  const Json before = read_stored_identity(file);
   std::vector<std::string> differences =
       train::config_differences(without_eval(before), without_eval(identity));
-  const Json evals_before = before.value("eval", Json::object());
-  for (const auto& [name, entry] : evals_before.items()) {
+  for (const auto& [name, entry] : before["eval"].items()) {
     if (!identity["eval"].contains(name)) {
       identity["eval"][name] = entry;
       continue;
@@ -116,16 +122,32 @@ Json merged_identity(const Unit& unit, Json identity) {
 std::optional<Json> read_result(const Unit& unit) {
   const fs::path file = unit.folder / "result.json";
   if (!path_exists(file)) return std::nullopt;
-  Json result = read_json_file(file);
-  if (!result.is_object() || result.value("format", "") != "calyrex-study-run" || !result.contains("eval")) {
-    fail(ErrorCode::kCorruptData, "{}: not the result of a run; remove it to run it anew", file.string());
-  }
+  Json result = read_stored_result(file);
   for (const CheckedEval* eval : unit.evals) {
     const bool there = std::ranges::any_of(
         result["eval"], [&](const Json& entry) { return entry.value("name", "") == eval->entry.name; });
     if (!there) return std::nullopt;
   }
   return result;
+}
+
+/// Takes over the adapter of a finished unit that was trained with this very configuration.
+void take_over_twin(const Unit& unit, const Json& identity) {
+  if (unit.twin.empty() || path_exists(adapter_folder(unit))) return;
+  if (!path_exists(unit.twin / "result.json") || !path_exists(unit.twin / "identity.json")) return;
+  const Json there = read_stored_identity(unit.twin / "identity.json");
+  if (!train::config_differences(without_eval(there), without_eval(identity)).empty()) return;
+  AtomicDirectory copy(adapter_folder(unit));
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(unit.twin / "adapter", error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (!entry->is_regular_file(error)) continue;
+    fs::copy_file(entry->path(), copy.staging() / entry->path().filename(), error);
+    if (error) break;
+  }
+  if (error) fail(ErrorCode::kIo, "cannot copy {}: {}", (unit.twin / "adapter").string(), error.message());
+  copy.commit();
+  log_info("{}: trained already as {}", unit.name, unit.twin.filename().string());
 }
 
 /// Trains to the end; what the training record tells.
@@ -147,6 +169,31 @@ Json train_unit(const Unit& unit, train::EncodedRowsCache& rows) {
     if (record.contains(key)) training[key] = record[key];
   }
   return training;
+}
+
+fs::path failure_file(const Unit& unit) { return unit.folder / "failed.json"; }
+
+void remove_checkpoints(const Unit& unit) {
+  std::error_code ignored;
+  fs::remove_all(adapter_folder(unit) / "checkpoints", ignored);
+}
+
+/// Trains; keeps beside a candidate why it cannot be trained.
+Json train_or_keep_failure(const Unit& unit, train::EncodedRowsCache& rows) {
+  if (const auto failure = kept_failure(unit)) {
+    fail(ErrorCode::kInvalidArgument, "{} (kept in {}; remove that file to try again)", *failure,
+         failure_file(unit).string());
+  }
+  try {
+    return train_unit(unit, rows);
+  } catch (const Error& error) {
+    // A loss that is not finite; what a full disk or a signal ends is tried again.
+    if (unit.is_candidate && error.code() == ErrorCode::kInvalidArgument) {
+      const Json failure = {{"format", "calyrex-study-failure"}, {"error", error.what()}};
+      write_file_atomically(failure_file(unit), to_json_text(failure));
+    }
+    throw;
+  }
 }
 
 std::unique_ptr<eval::LocalSubjects> open_subjects(const Unit& unit) {
@@ -198,20 +245,42 @@ std::optional<Json> finished_result(const Unit& unit) {
   return read_result(unit);
 }
 
+std::optional<std::string> kept_failure(const Unit& unit) {
+  if (!unit.is_candidate || !path_exists(failure_file(unit))) return std::nullopt;
+  return read_stored_failure(failure_file(unit))["error"].get<std::string>();
+}
+
+std::optional<double> trained_rate(const fs::path& folder) {
+  const fs::path file = folder / "identity.json";
+  if (!path_exists(file)) return std::nullopt;
+  const Json identity = read_stored_identity(file);
+  const auto train = identity.find("train");
+  if (train == identity.end() || !train->contains("learning_rate")) return std::nullopt;
+  const Json& rate = (*train)["learning_rate"];
+  return rate.is_number() ? std::optional(rate.get<double>()) : std::nullopt;
+}
+
 std::optional<Json> run_unit(const Unit& unit, train::EncodedRowsCache& rows) {
   const Json identity = merged_identity(unit, identity_of(unit));
-  if (std::optional<Json> result = read_result(unit)) return result;
+  const auto finished = [&] {
+    std::optional<Json> result = read_result(unit);
+    // A process that was killed when the result was just written left them.
+    if (result) remove_checkpoints(unit);
+    return result;
+  };
+  if (std::optional<Json> result = finished()) return result;
   const std::optional<FolderLock> lock = FolderLock::try_lock(unit.folder);
   if (!lock) return std::nullopt;
   // Another process may have finished it since.
-  if (std::optional<Json> result = read_result(unit)) return result;
+  if (std::optional<Json> result = finished()) return result;
   write_file_atomically(unit.folder / "identity.json", to_json_text(identity));
+  if (unit.trains) take_over_twin(unit, identity);
   Json result;
   result["format"] = "calyrex-study-run";
   result["version"] = kVersion;
   result["name"] = unit.name;
   model::release_unused_memory();  // of the unit before
-  result["training"] = unit.trains ? train_unit(unit, rows) : Json();
+  result["training"] = unit.trains ? train_or_keep_failure(unit, rows) : Json();
   model::release_unused_memory();
   const Clock::time_point start = Clock::now();
   result["eval"] = Json::array();
@@ -221,8 +290,7 @@ std::optional<Json> run_unit(const Unit& unit, train::EncodedRowsCache& rows) {
   }
   result["evaluation_seconds"] = seconds_since(start);
   write_file_atomically(unit.folder / "result.json", to_json_text(result));
-  std::error_code ignored;
-  fs::remove_all(adapter_folder(unit) / "checkpoints", ignored);
+  remove_checkpoints(unit);
   return result;
 }
 

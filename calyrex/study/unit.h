@@ -32,11 +32,19 @@ struct Unit {
   std::vector<const CheckedEval*> evals;
   std::optional<train::PrefixStates> states;
   std::string dtype = "auto";  // of evaluation
+  bool is_candidate = false;   // training that fails is kept in failed.json, and not tried again
+  std::filesystem::path twin;  // a unit whose adapter is this one's where their configurations agree
 };
 
 /// The result of a unit that is finished; none otherwise. Throws kInvalidArgument, naming what differs, when
-/// the folder holds a unit of another configuration.
+/// the folder holds a unit of another configuration, kCorruptData when its files are damaged.
 std::optional<Json> finished_result(const Unit& unit);
+
+/// Why a candidate's training failed, where failed.json keeps it.
+std::optional<std::string> kept_failure(const Unit& unit);
+
+/// The learning rate that the unit in a folder is of; none where there is no trained unit.
+std::optional<double> trained_rate(const std::filesystem::path& folder);
 
 /// The unit's result, `rows` being shared by the units of this process: read where it is finished, else
 /// worked out, going on where an earlier process ended. None when another process works on the unit. Throws

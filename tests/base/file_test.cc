@@ -7,8 +7,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "calyrex/base/error.h"
@@ -116,20 +118,95 @@ TEST_F(File, ErrorsHaveTheirCodes) {
   EXPECT_EQ(code_of([&] { write_file_atomically(folder_ / "no" / "file", ""); }), ErrorCode::kNotFound);
 }
 
-TEST_F(File, APipeIsReadToItsEnd) {
-  const fs::path path = folder_ / "pipe";
-  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  for (const size_t limit : {size_t{200'000}, size_t{1000}}) {
-    std::thread writer([&] {
+/// A pipe as a shell hands it over, with a writer at its other end.
+class ShellPipe {
+ public:
+  explicit ShellPipe(std::string text) {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe(ends), 0);
+    reader_ = ends[0];
+    writer_ = std::thread([end = ends[1], text = std::move(text)] {
       std::signal(SIGPIPE, SIG_IGN);
-      std::ofstream(path) << std::string(150'000, 'x');
+      size_t written = 0;
+      while (written < text.size()) {
+        const ssize_t count = ::write(end, text.data() + written, text.size() - written);
+        if (count < 0) break;
+        written += static_cast<size_t>(count);
+      }
+      ::close(end);
     });
-    if (limit > 150'000) {
-      EXPECT_EQ(read_file(path, limit), std::string(150'000, 'x'));
-    } else {
-      EXPECT_EQ(code_of([&] { read_file(path, limit); }), ErrorCode::kInvalidArgument);
-    }
-    writer.join();
+  }
+  ~ShellPipe() {
+    ::close(reader_);
+    writer_.join();
+  }
+  fs::path path() const { return "/dev/fd/" + std::to_string(reader_); }
+
+ private:
+  int reader_ = -1;
+  std::thread writer_;
+};
+
+TEST_F(File, APipeOfTheShellIsReadToItsEnd) {
+  const std::string text(150'000, 'x');
+  EXPECT_EQ(read_file(ShellPipe(text).path(), 200'000), text);
+  const ShellPipe pipe(text);
+  EXPECT_EQ(code_of([&] { read_file(pipe.path(), 1000); }), ErrorCode::kInvalidArgument);
+}
+
+TEST_F(File, WhatIsNoRegularFileIsRefusedAtOnce) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  // Nobody writes into the pipe: reading it would never end.
+  for (const fs::path& path : {pipe, folder_}) {
+    EXPECT_EQ(code_of([&] { MappedFile::open(path); }), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(code_of([&] { read_file(path, 10); }), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(code_of([&] { for_each_line(path, 10, [](int64_t, std::string_view) {}); }),
+              ErrorCode::kInvalidArgument);
+  }
+  EXPECT_EQ(code_of([&] { MappedFile::open("/dev/zero"); }), ErrorCode::kInvalidArgument);
+}
+
+TEST_F(File, OnlyFilesOfEndedWritersAreAbandoned) {
+  // A process number that no process has: of a child that has ended.
+  const pid_t ended = ::fork();
+  if (ended == 0) ::_exit(0);
+  ::waitpid(ended, nullptr, 0);
+  const auto temporary = [&](const std::string& name, pid_t writer) {
+    return folder_ / (name + ".tmp-" + std::to_string(writer) + "-0");
+  };
+  make_directories(folder_ / "deep");
+  write_file_atomically(temporary("deep/left", ended), "");
+  make_directories(temporary("folder", ended) / "inside");
+  write_file_atomically(temporary("ours", ::getpid()), "");
+  write_file_atomically(folder_ / "notes.tmp-old", "");
+  const fs::path elsewhere = temporary("elsewhere", ended);  // written on another host
+  write_file_atomically(elsewhere, "");
+  const int lock = ::open(elsewhere.c_str(), O_RDONLY);
+  ASSERT_EQ(::flock(lock, LOCK_EX), 0);
+  AtomicFile open_file(folder_ / "file");
+  AtomicDirectory open_folder(folder_ / "directory");
+  remove_abandoned_files(folder_);
+  EXPECT_FALSE(fs::exists(temporary("deep/left", ended)));
+  EXPECT_FALSE(fs::exists(temporary("folder", ended)));
+  EXPECT_TRUE(fs::exists(temporary("ours", ::getpid())));
+  EXPECT_TRUE(fs::exists(folder_ / "notes.tmp-old"));
+  EXPECT_TRUE(fs::exists(elsewhere)) << "its writer holds it";
+  ::close(lock);
+  open_file.commit();
+  open_folder.commit();
+  EXPECT_TRUE(fs::exists(folder_ / "file"));
+  remove_abandoned_files(folder_);
+  EXPECT_FALSE(fs::exists(elsewhere));
+}
+
+TEST_F(File, WritersHoldTheirFiles) {
+  AtomicFile file(folder_ / "file");
+  const AtomicDirectory directory(folder_ / "directory");
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    const int descriptor = ::open(entry.path().c_str(), O_RDONLY);
+    EXPECT_NE(::flock(descriptor, LOCK_EX | LOCK_NB), 0) << entry.path();
+    ::close(descriptor);
   }
 }
 
@@ -144,13 +221,10 @@ TEST_F(File, LinesAreNumberedFromOneAndLoseTheirEnds) {
 }
 
 TEST_F(File, LinesOfAPipe) {
-  const fs::path path = folder_ / "pipe";
-  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  std::thread writer([&] { std::ofstream(path) << "a\nb"; });
+  const ShellPipe pipe("a\nb");
   std::string lines;
-  for_each_line(path, 100,
+  for_each_line(pipe.path(), 100,
                 [&](int64_t number, std::string_view line) { lines += std::to_string(number).append(line); });
-  writer.join();
   EXPECT_EQ(lines, "1a2b");
 }
 

@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "calyrex/base/json.h"
 #include "tests/cli/run_program.h"
@@ -206,6 +207,13 @@ TEST(Study, MistakesAreNamedBeforeTheFirstRun) {
        2,
        {"'q-s0' and 'q-s1'", "more than the seed"}},
       {"'runs=[{name: base, kind: lora, seeds: [0, 1]}]'", 2, {"'base' is the name of the untouched model"}},
+      {"'select={learning_rate: [1e-3], on: {task: rules, sample: true}, metric: jont}'",
+       2,
+       {"select.metric 'jont' is none of rules's metrics", "did you mean 'joint'?"}},
+      {"'select={learning_rate: [1e-3], on: {task: rule_axes, sample: true}, metric: joint}'",
+       2,
+       {"select.metric 'joint'", "joint/plain"}},
+      {"'runs=[{kind: lora, name: " + std::string(300, 'n') + "}]'", 2, {"a folder's has at most 255"}},
       {"'select={learning_rate: [1e38], on: {task: rules, sample: true}, metric: joint}'", 2, {"at most 10"}},
   };
   for (const Case& one : cases) {
@@ -216,6 +224,109 @@ TEST(Study, MistakesAreNamedBeforeTheFirstRun) {
     for (const std::string& word : one.words) EXPECT_THAT(run.errors, HasSubstr(word)) << one.override_;
     EXPECT_FALSE(fs::exists(output)) << one.override_;
   }
+}
+
+/// A study of one adapter, in seconds.
+std::string small_study(const fs::path& output, const std::string& more = "") {
+  return std::string("run ") + kStudy + output_of(output) +
+         " 'grid={kind: [cal], placement: [last]}' runs=null "
+         "'eval=[{task: mmlu, sample: true, shots: 0, form: raw}]' " +
+         more;
+}
+
+TEST(Study, WhatIsNoFileAndWhatIsMissingIsNamedByThePlan) {
+  const TemporaryFolder folder;
+  const fs::path output = folder.path() / "out";
+  const fs::path pipe = folder.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const fs::path& path : {pipe, folder.path()}) {
+    const ProgramResult run =
+        study(small_study(output, "'base.data.train=[{path: " + path.string() + "}]' --plan"));
+    EXPECT_EQ(run.exit_code, 2) << run.errors;
+    EXPECT_THAT(run.errors, HasSubstr(path.string() + " is not a regular file"));
+  }
+  const ProgramResult resources =
+      run_program("CALYREX_EVAL_RESOURCES=nowhere " + std::string(CALYREX_PROGRAM),
+                  "study " + small_study(output, "'eval=[{task: sys_ifeval, sample: true}]' --plan"));
+  EXPECT_EQ(resources.exit_code, 3) << resources.errors;
+  EXPECT_THAT(resources.errors, HasSubstr("eval 'sys_ifeval': the folder of language resources nowhere"));
+  EXPECT_THAT(resources.errors, Not(HasSubstr("estimate")));
+  EXPECT_FALSE(fs::exists(output));
+}
+
+TEST(Study, AnotherStudysResultsAreNotTaken) {
+  const TemporaryFolder folder;
+  const fs::path output = folder.path() / "out";
+  ASSERT_EQ(study(small_study(output, "name=first")).exit_code, 0);
+  // Other runs under another name, or none in common under the same one.
+  for (const std::string name : {"first", "second"}) {
+    for (const std::string plan : {"", " --plan"}) {
+      const ProgramResult run = study(
+          small_study(output, "name=" + name + " 'grid={kind: [lora], adapter.lora.rank: [2]}'" + plan));
+      EXPECT_EQ(run.exit_code, 2) << run.errors;
+      EXPECT_THAT(run.errors, HasSubstr("finished runs of the study 'first' that '" + name +
+                                        "' does not have (cal-last-s0)"));
+    }
+  }
+  // A study may grow, shrink where it keeps its name, and change its name where its runs stay.
+  EXPECT_EQ(study(small_study(output, "name=first 'grid={kind: [cal], placement: [last, [1]]}'")).exit_code,
+            0);
+  EXPECT_EQ(study(small_study(output, "name=first")).exit_code, 0);
+  EXPECT_EQ(study(small_study(output, "name=other --plan")).exit_code, 2);
+  EXPECT_EQ(
+      study(small_study(output, "name=other 'grid={kind: [cal], placement: [last, [1]]}' --plan")).exit_code,
+      0);
+}
+
+TEST(Study, DamagedFilesEndWith4AndAreMadeAnewWhenRemoved) {
+  const TemporaryFolder folder;
+  const fs::path output = folder.path() / "out";
+  ASSERT_EQ(study(small_study(output)).exit_code, 0);
+  const std::string csv = read_text(output / "results.csv");
+  const fs::path run = output / "runs/cal-last-s0";
+  const auto damaged = [&](const fs::path& file, const std::string& text) {
+    const std::string whole = read_text(file);
+    std::ofstream(file) << text;
+    for (const std::string& command : {small_study(output), "report " + output.string()}) {
+      if (file.filename() == "identity.json" && command.starts_with("report")) continue;
+      const ProgramResult result = study(command);
+      EXPECT_EQ(result.exit_code, 4) << result.errors;
+      EXPECT_THAT(result.errors, HasSubstr(file.string()));
+      EXPECT_THAT(result.errors, HasSubstr("remove it"));
+    }
+  };
+  damaged(run / "result.json",
+          R"({"format": "calyrex-study-run", "eval": [{"name": "mmlu", "results": 3}]})");
+  fs::remove(run / "result.json");
+  EXPECT_EQ(study(small_study(output)).exit_code, 0);
+  damaged(run / "identity.json", R"({"model": "m", "eval": 3})");
+  fs::remove(run / "identity.json");
+  EXPECT_EQ(study(small_study(output)).exit_code, 4) << "a result without its identity";
+  fs::remove(run / "result.json");
+  EXPECT_EQ(study(small_study(output)).exit_code, 0);
+  damaged(output / "study.json", R"({"format": "calyrex-study-plan", "name": "out", "runs": 1e300})");
+  fs::remove(output / "study.json");
+  const ProgramResult again = study(small_study(output));
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_EQ(read_text(output / "results.csv"), csv);
+}
+
+TEST(Study, LeftoversOfAKilledProcessGo) {
+  const TemporaryFolder folder;
+  const fs::path output = folder.path() / "out";
+  ASSERT_EQ(study(small_study(output)).exit_code, 0);
+  const pid_t ended = ::fork();
+  if (ended == 0) ::_exit(0);
+  ::waitpid(ended, nullptr, 0);
+  const fs::path run = output / "runs/cal-last-s0";
+  const std::string ending = ".tmp-" + std::to_string(ended) + "-3";
+  const std::vector<fs::path> leftovers = {output / ("results.json" + ending), run / ("result.json" + ending),
+                                           run / ("eval/mmlu/mmlu/adapter/samples.jsonl" + ending)};
+  for (const fs::path& path : leftovers) std::ofstream(path) << "half";
+  fs::create_directories(run / "adapter/checkpoints/step-00000002");
+  ASSERT_EQ(study(small_study(output)).exit_code, 0);
+  for (const fs::path& path : leftovers) EXPECT_FALSE(fs::exists(path)) << path;
+  EXPECT_FALSE(fs::exists(run / "adapter/checkpoints"));
 }
 
 TEST(Study, FilesThatAreNoStudiesEndInOneLine) {
@@ -240,7 +351,13 @@ TEST(Study, AFolderWithOtherFilesIsNotTaken) {
 TEST(Study, ShardsAreCheckedAndReadFromTheLauncher) {
   const std::string plan = std::string("run ") + kStudy + " output=nowhere --plan";
   EXPECT_THAT(study(plan + " --shard 3/2").errors, HasSubstr("write i/n with i from 1 to n"));
+  EXPECT_THAT(study(plan + " --shard 1/4097").errors, HasSubstr("at most 4096"));
   EXPECT_THAT(study(plan + " --shard 2/3").errors, HasSubstr("(3 here)"));
+  for (const std::string size : {"0", "4097", "99999999999999999999"}) {
+    const ProgramResult wrong = run_program("WORLD_SIZE=" + size + " " + CALYREX_PROGRAM, "study " + plan);
+    EXPECT_EQ(wrong.exit_code, 2) << wrong.errors;
+    EXPECT_THAT(wrong.errors, HasSubstr("WORLD_SIZE=" + size));
+  }
   const ProgramResult rank =
       run_program(std::string("RANK=1 WORLD_SIZE=3 ") + CALYREX_PROGRAM, "study " + plan);
   EXPECT_THAT(rank.errors, HasSubstr("(3 here)"));
@@ -267,6 +384,67 @@ TEST(Study, LearningRatesAreChosenForEachKind) {
   EXPECT_EQ(run_named(results, "cal-last-s0")["learning_rate"], cal["chosen"]);
   EXPECT_EQ(run_named(results, "cal-1-s0")["learning_rate"], cal["chosen"]);
   EXPECT_EQ(run_named(results, "fixed-s0")["learning_rate"], 5e-3);
+  // The candidate that was chosen is the kind's first run: it is trained once.
+  EXPECT_THAT(run.errors, HasSubstr(second ? "cal-last-s0: trained already as cal-lr0.01"
+                                           : "cal-last-s0: trained already as cal-lr0.001"));
+  EXPECT_EQ(read_text(output / "runs/cal-last-s0/adapter/adapter_model.safetensors"),
+            read_text(output / (second ? "select/cal-lr0.01" : "select/cal-lr0.001") /
+                      "adapter/adapter_model.safetensors"));
+}
+
+/// One kind with two rates.
+std::string select_study(const fs::path& output, const std::string& more = "") {
+  return small_study(
+      output,
+      "'select={learning_rate: [1e-3, 1e-2], metric: acc, on: {task: mmlu, sample: true, shots: "
+      "0, form: raw}}' " +
+          more);
+}
+
+TEST(Study, ATakenOverAdapterIsTheOneThatTrainingGives) {
+  const TemporaryFolder folder;
+  const fs::path output = folder.path() / "out";
+  ASSERT_EQ(study(select_study(output)).exit_code, 0);
+  const fs::path run = output / "runs/cal-last-s0";
+  const std::string taken = read_text(run / "adapter/adapter_model.safetensors");
+  const ProgramResult trained =
+      run_program(CALYREX_PROGRAM, "train " + (run / "config.yaml").string() +
+                                       " output=" + (folder.path() / "alone").string());
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  EXPECT_EQ(read_text(folder.path() / "alone/adapter_model.safetensors"), taken);
+}
+
+TEST(Study, ACandidateThatFailedIsNotTriedAgain) {
+  const TemporaryFolder folder;
+  const fs::path output = folder.path() / "out";
+  const std::string diverges = select_study(output, "base.train.eps=1e-300");
+  const ProgramResult first = study(diverges);
+  EXPECT_EQ(first.exit_code, 2) << first.errors;
+  EXPECT_THAT(first.errors, HasSubstr("cal could be trained with none of the learning rates (0.001: "));
+  const fs::path failed = output / "select/cal-lr0.001/failed.json";
+  EXPECT_THAT(read_text(failed), HasSubstr("is not finite"));
+  const ProgramResult again = study(diverges);
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.errors, HasSubstr("kept in " + failed.string() + "; remove that file to try again"));
+  EXPECT_THAT(again.errors, Not(HasSubstr("trained parameters"))) << "nothing is trained";
+  std::ofstream(failed) << "{}";
+  EXPECT_EQ(study(diverges).exit_code, 4);
+}
+
+TEST(Study, TheBestOfTheCandidatesThatDidNotFailIsChosen) {
+  const TemporaryFolder folder;
+  const fs::path output = folder.path() / "out";
+  ASSERT_EQ(study(select_study(output)).exit_code, 0);
+  const double chosen = results_in(output)["selection"][0]["chosen"];
+  const fs::path candidate = output / (chosen == 1e-2 ? "select/cal-lr0.01" : "select/cal-lr0.001");
+  fs::remove(candidate / "result.json");
+  fs::remove_all(output / "runs/cal-last-s0");
+  std::ofstream(candidate / "failed.json") << R"({"format": "calyrex-study-failure", "error": "diverged"})";
+  const ProgramResult run = study(select_study(output));
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const Json results = results_in(output);
+  EXPECT_EQ(results["selection"][0]["chosen"], chosen == 1e-2 ? 1e-3 : 1e-2);
+  EXPECT_THAT(read_text(output / "report.md"), HasSubstr("failed"));
 }
 
 TEST(Study, ScaleFollowsASettingThroughStudies) {

@@ -41,6 +41,13 @@ TEST(StudyPlan, GridsMultiplyAndRunsRepeatWithSeeds) {
                   "cal-last-position=rope-s4", "cal-0_2-position=rope-s3", "cal-0_2-position=rope-s4"));
 }
 
+TEST(StudyPlan, ANameThatNoFolderCanHaveIsRefused) {
+  const std::string longest(252, 'n');  // "-s0" follows
+  EXPECT_EQ(plan("runs: [{name: " + longest + ", kind: lora}]\n").size(), 2u);
+  test::expect_error(ErrorCode::kInvalidArgument, "has a name of 256 bytes; a folder's has at most 255",
+                     [&] { plan("runs: [{name: " + longest + "n, kind: lora}]\n"); });
+}
+
 TEST(StudyPlan, SeveralGridsFollowEachOther) {
   EXPECT_THAT(
       names(plan("grid: [{kind: [cal], placement: [last]}, {kind: [parallel_mlp], placement: [[1]]}]\n")),

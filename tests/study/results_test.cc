@@ -255,6 +255,10 @@ TEST(StudyResults, DamagedFilesOfAStudyAreNamed) {
                   {"/runs/1/same_as", 1},
                   {"/runs/1/parameters", -1}},
                  collect);
+  Json plan = read_json_file(made.folder() / "study.json");
+  plan["runs"][1]["seed"] = uint64_t{1} << 62;
+  write_file_atomically(made.folder() / "study.json", to_json_text(plan));
+  collect();
   make_directories(made.folder() / "select");
   write_file_atomically(
       made.folder() / "select/cal.json",

@@ -50,6 +50,7 @@ bool holds(const Json& value, unsigned kinds) {
   if (value.is_null()) return (kinds & kNull) != 0;
   if (value.is_object()) return (kinds & kMap) != 0;
   if (value.is_array()) return (kinds & kList) != 0;
+  if (value.is_number_integer() && (kinds & kNumber) != 0) return true;  // a seed may be of any size
   if (!value.is_number() || !(std::abs(value.get<double>()) <= kLargest)) return false;
   return (kinds & kNumber) != 0 || ((kinds & kCount) != 0 && value.is_number_unsigned());
 }
