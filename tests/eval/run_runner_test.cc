@@ -173,6 +173,8 @@ TEST(Runner, SamplesThatWereEditedAreWorkedOutAgain) {
   scene.answers = 0;
   EXPECT_EQ(run_one(task, scene.options).results, whole.results);
   EXPECT_EQ(scene.answers, 0) << "the answers were kept";
+  std::ofstream(whole.folder / "results.json") << "{";
+  EXPECT_EQ(run_one(task, scene.options).results, whole.results) << "damaged results are written anew";
   EXPECT_EQ(read_text(whole.folder / "samples.jsonl"), samples);
 }
 

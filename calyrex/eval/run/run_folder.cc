@@ -168,7 +168,12 @@ RunFolder::RunFolder(fs::path path, const Json& configuration, Reopen reopen) : 
 /// elsewhere. Older results have no digest: of them, missing lines are asked again.
 void RunFolder::drop_foreign_samples() {
   if (!path_exists(results_path()) || !path_exists(samples_path())) return;
-  const Json results = read_json_file(results_path());
+  Json results;
+  try {
+    results = read_json_file(results_path());
+  } catch (const Error&) {
+    return;  // damaged ones tell nothing; they are written anew
+  }
   if (!text_of(results, kDigestKey) || samples_match(samples_path(), results)) return;
   log_warning("{}: cut or changed since the results were made of it; its samples are worked out again",
               samples_path().string());
