@@ -125,4 +125,13 @@ std::optional<ContaminationIndex::Match> ContaminationIndex::find(std::string_vi
   return std::nullopt;
 }
 
+std::optional<ContaminationIndex::Match> ContaminationIndex::find_in(const Json& json) const {
+  if (json.is_string()) return find(json.get_ref<const std::string&>());
+  if (!json.is_structured()) return std::nullopt;
+  for (const Json& value : json) {
+    if (auto match = find_in(value)) return match;
+  }
+  return std::nullopt;
+}
+
 }  // namespace calyrex::data

@@ -33,6 +33,8 @@ class ContaminationIndex {
     std::string words;  // the run of words, folded
   };
   std::optional<Match> find(std::string_view text) const;
+  /// In any text of a value.
+  std::optional<Match> find_in(const Json& json) const;
 
   struct File {
     std::string path;

@@ -65,9 +65,7 @@ class RowFilter {
       ++counts.too_long;
       return false;
     }
-    for (const text::Message& message : row.messages) {
-      const auto match = index_.find(message.content);
-      if (!match) continue;
+    if (const auto match = find_evaluation_text(row)) {
       ++counts.contaminated;
       ++mix.evaluation_files[match->file].rows_removed;
       mix.contaminated.push_back({.source = row.source, .place = match->place, .words = match->words});
@@ -94,7 +92,23 @@ class RowFilter {
 
   const ContaminationIndex& index() const { return index_; }
 
+  /// A text that is not of a source; says where it stands in an evaluation file.
+  bool admits(const std::string& system_text) const {
+    const auto match = index_.find(system_text);
+    if (match) log_warning("system message left out, it stands in {}: {}", match->place, match->words);
+    return !match;
+  }
+
  private:
+  /// In contents, tool calls and tools.
+  std::optional<ContaminationIndex::Match> find_evaluation_text(const ChatRow& row) const {
+    for (const text::Message& message : row.messages) {
+      if (auto match = index_.find(message.content)) return match;
+      if (auto match = index_.find_in(message.extra)) return match;
+    }
+    return index_.find_in(row.tools);
+  }
+
   static int64_t answer_bytes(const ChatRow& row) {
     const text::Message& answer = row.messages.back();
     return static_cast<int64_t>(answer.has_content ? trim(answer.content).size()
@@ -242,7 +256,8 @@ Mix build_mix(const MixConfig& config, const text::ChatEncoder* encoder) {
   RandomStream random(static_cast<uint64_t>(config.seed), "mix");
   random.shuffle(chosen);
   mix.system = add_system_messages(config.system, chosen, random,
-                                   [&](const ChatRow& row) { return filter.fits(row); });
+                                   {.fits = [&](const ChatRow& row) { return filter.fits(row); },
+                                    .admits = [&](const std::string& text) { return filter.admits(text); }});
   for (LaidOutRow& row : chosen) mix.rows.push_back(std::move(row.row));
   return mix;
 }

@@ -79,7 +79,9 @@ struct MixDecontaminate {
   template <class Visitor>
   void visit_fields(Visitor& visit) {
     visit("against", against, "evaluation files, or folders of .jsonl, .json, .csv, .tsv and .txt files");
-    visit("ngram", ngram, "rows that share a run of so many words with one of them are left out");
+    visit("ngram", ngram,
+          "rows (contents, calls, tools) and added system messages that share a run of so many words with "
+          "one of them are left out");
   }
 };
 

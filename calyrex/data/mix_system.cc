@@ -56,7 +56,7 @@ std::vector<std::string> system_texts(const MixSystem& config) {
 }  // namespace
 
 MixSystemCounts add_system_messages(const MixSystem& config, std::vector<LaidOutRow>& rows,
-                                    RandomStream& random, const std::function<bool(const ChatRow&)>& fits) {
+                                    RandomStream& random, const SystemMessageChecks& checks) {
   MixSystemCounts counts;
   std::vector<LaidOutRow*> candidates;
   for (LaidOutRow& row : rows) {
@@ -66,7 +66,12 @@ MixSystemCounts add_system_messages(const MixSystem& config, std::vector<LaidOut
       candidates.push_back(&row);
     }
   }
-  const std::vector<std::string> texts = system_texts(config);
+  std::vector<std::string> texts = system_texts(config);
+  std::erase_if(texts, [&](const std::string& text) { return !checks.admits(text); });
+  if (texts.empty()) {
+    fail(ErrorCode::kInvalidArgument, "{}: evaluation files hold every system message; name other texts",
+         config.texts.value_or("system.texts"));
+  }
   const auto wanted = static_cast<int64_t>(std::llround(config.share * static_cast<double>(rows.size())));
   random.shuffle(candidates);
   for (LaidOutRow* row : candidates) {
@@ -76,7 +81,7 @@ MixSystemCounts add_system_messages(const MixSystem& config, std::vector<LaidOut
     if (move) changed.messages.front().content = row->input;
     const std::string& system = move ? row->instruction : texts[random.below(texts.size())];
     changed.messages.insert(changed.messages.begin(), make_message("system", system));
-    if (!fits(changed)) continue;
+    if (!checks.fits(changed)) continue;
     row->row = std::move(changed);
     ++(move ? counts.moved : counts.added);
   }

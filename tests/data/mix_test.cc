@@ -117,6 +117,30 @@ TEST_F(Mixture, KeepsEvaluationTextsOut) {
   EXPECT_EQ(build_mix(config, nullptr).rows.size(), 1u) << "a shorter text counts as a whole";
 }
 
+TEST_F(Mixture, ToolsAndSystemMessagesAreLookedThroughToo) {
+  const std::string words = "one two three four five six seven eight nine ten eleven twelve thirteen";
+  const auto row = [](const std::string& user, const std::string& call, const std::string& tool) {
+    return fmt::format(
+        R"({{"messages": [{{"role": "user", "content": "{}"}}, {{"role": "assistant", "content": "b", )"
+        R"("tool_calls": [{{"type": "function", "function": {{"name": "f", "arguments": "{}"}}}}]}}], )"
+        R"("tools": [{{"type": "function", "function": {{"name": "f", "description": "{}"}}}}]}})"
+        "\n",
+        user, call, tool);
+  };
+  MixConfig config{.rows = 10};
+  config.sources = {
+      {.path = write("a.jsonl", row("1", "x", "y") + row("2", words, "y") + row("3", "x", words))}};
+  config.decontaminate.against = {write("test.jsonl", "{\"q\": \"" + words + "\"}\n")};
+  config.system.share = 1.0;
+  config.system.texts = write("texts.txt", "Obey.\n" + words + "\n");
+  const Mix mix = build_mix(config, nullptr);
+  EXPECT_EQ(mix.sources[0].contaminated, 2) << "a call, and a tool";
+  ASSERT_EQ(mix.rows.size(), 1u);
+  EXPECT_EQ(mix.rows[0].messages[0].content, "Obey.");
+  write("texts.txt", words + "\n");
+  EXPECT_THAT(error_of(config), HasSubstr("texts.txt: evaluation files hold every system message"));
+}
+
 TEST_F(Mixture, GivesTheChosenShareASystemMessage) {
   MixConfig config{.rows = 100};
   config.sources = {{.path = write_rows("a", 100)}};
