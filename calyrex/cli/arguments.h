@@ -13,16 +13,17 @@
 
 namespace calyrex::cli {
 
-/// Refuses what does not fit a T: CLI11 wraps "-1" round and cuts off what is too large.
+/// Refuses what is below `least` or does not fit a T: CLI11 wraps "-1" round, cuts off what is too large, and
+/// writes out the bounds of its own checks in 309 digits.
 template <std::integral T>
-CLI::Validator whole_number() {
+CLI::Validator whole_number(T least = std::numeric_limits<T>::min()) {
   return CLI::Validator(
-      [](const std::string& text) -> std::string {
+      [least](const std::string& text) -> std::string {
         T value{};
         const char* end = text.data() + text.size();
         const auto parsed = std::from_chars(text.data(), end, value);
-        if (parsed.ec == std::errc() && parsed.ptr == end) return {};
-        return fmt::format("'{}' is no whole number from {} to {}", text, std::numeric_limits<T>::min(),
+        if (parsed.ec == std::errc() && parsed.ptr == end && value >= least) return {};
+        return fmt::format("'{}' is no whole number from {} to {}", text, least,
                            std::numeric_limits<T>::max());
       },
       "");

@@ -15,6 +15,7 @@
 #include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
 #include "calyrex/base/json.h"
+#include "calyrex/cli/arguments.h"
 #include "calyrex/cli/bench_measure.h"
 #include "calyrex/cli/commands.h"
 #include "calyrex/cli/model_flags.h"
@@ -188,10 +189,10 @@ CLI::App* add_generation(CLI::App& bench, const char* name, const char* help, Ge
   add_model_flags(*command, options.flags);
   add_json_flag(*command, options.json);
   command->add_option("--prompt-tokens", options.load.prompt_tokens, "Random tokens of each prompt")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number<int64_t>(1))
       ->capture_default_str();
   command->add_option("--repeat", options.repeat, "Measured runs after one to warm up")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number<int64_t>(1))
       ->capture_default_str();
   return command;
 }
@@ -201,7 +202,7 @@ void add_prefill(CLI::App& bench, Run& run) {
   options->load = {.requests = 1, .prompt_tokens = 1024, .new_tokens = 1, .adapter = {}};
   CLI::App* command = add_generation(bench, "prefill", "Prompt tokens a second", *options);
   command->add_option("--requests", options->load.requests, "Prompts submitted at once")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number<int64_t>(1))
       ->capture_default_str();
   command->callback(
       [options, &run] { run = [options] { bench_generation(*options, "prefill", prefill_rate); }; });
@@ -212,10 +213,10 @@ void add_decode(CLI::App& bench, Run& run) {
   CLI::App* command =
       add_generation(bench, "decode", "Generated tokens a second, all streams together", *options);
   command->add_option("--streams", options->load.requests, "Requests that generate side by side")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number<int64_t>(1))
       ->capture_default_str();
   command->add_option("--new-tokens", options->load.new_tokens, "Tokens that each generates at most")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number<int64_t>(1))
       ->capture_default_str();
   command->callback(
       [options, &run] { run = [options] { bench_generation(*options, "decode", decode_rate); }; });
@@ -229,10 +230,10 @@ void add_train(CLI::App& bench, Run& run) {
   command->add_option("--data", options->data, "Chats to train on; default: the project's rule data")
       ->check(CLI::ExistingFile);
   command->add_option("--steps", options->steps, "Optimiser steps")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number<int64_t>(1))
       ->capture_default_str();
   command->add_option("--skip", options->skip, "First steps left out of the rate")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number<int64_t>(0))
       ->capture_default_str();
   command->add_option("settings", options->overrides, "key=value of the training configuration");
   command->callback([options, &run] { run = [options] { bench_train(*options); }; });

@@ -164,7 +164,7 @@ void add_data_preview_command(CLI::App& data_group, Run& run) {
   const auto options = std::make_shared<PreviewOptions>();
   command->add_option("file", options->file, "File of rows (.jsonl or .json)")->required();
   command->add_option("--row", options->row, "Which row, from 1")
-      ->check(CLI::PositiveNumber & whole_number<int64_t>())
+      ->check(whole_number<int64_t>(1))
       ->capture_default_str();
   add_file_flags(*command, *options);
   command->callback([options, &run] { run = [options] { preview(*options); }; });

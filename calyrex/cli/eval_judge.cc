@@ -15,6 +15,7 @@
 #include "calyrex/base/file.h"
 #include "calyrex/base/json.h"
 #include "calyrex/base/log.h"
+#include "calyrex/cli/arguments.h"
 #include "calyrex/cli/eval.h"
 #include "calyrex/cli/eval_models.h"
 #include "calyrex/cli/info_table.h"
@@ -224,7 +225,7 @@ void add_eval_judge_command(CLI::App& eval, Run& run) {
   command->add_option("--output", options->output,
                       "Folder that keeps the judge's answers; a second run goes on");
   command->add_option("--limit", options->limit, "Judge the first N dialogues only")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number<int64_t>(1));
   command->add_flag("--json", options->json, "One JSON object");
   command->callback([options, &run] { run = [options] { run_judge_agreement(*options); }; });
 }

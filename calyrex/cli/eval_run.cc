@@ -299,13 +299,11 @@ void add_flags(CLI::App& command, EvalFlags& flags) {
       ->check(not_empty());
   command
       .add_option("--shots", flags.shots, "Examples before the question; default: the task's usual number")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number<int>(0));
   command.add_option("--limit", flags.limit, "Only the first so many rows of each task")
-      ->check(whole_number<int64_t>())
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number<int64_t>(1));
   command.add_option("--max-new-tokens", flags.max_new_tokens, "No answer longer than this")
-      ->check(whole_number<int64_t>())
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number<int64_t>(1));
   command.add_option("--seed", flags.seed, "Of whatever a task draws")
       ->check(whole_number<uint64_t>())
       ->capture_default_str();

@@ -96,6 +96,11 @@ TEST(DataPreview, MarksSpanAndLabelsWithoutATerminal) {
   const test::ProgramResult none = run("data preview --row 2 " + rows);
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_THAT(none.errors, HasSubstr("there is no row 2; it has 1"));
+  for (const std::string number : {"0", "-1", "two"}) {
+    const test::ProgramResult wrong = run("data preview " + rows + " --row=" + number);
+    EXPECT_EQ(wrong.exit_code, 2);
+    EXPECT_THAT(wrong.errors, HasSubstr("'" + number + "' is no whole number from 1 to 9223372036854775807"));
+  }
 }
 
 TEST(DataPreview, ColoursOnATerminalUnlessRefused) {
