@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 /// Answers made together: a sample's end leaves few rows in a smaller batch, and larger ones gain no more.
 constexpr int64_t kSequences = 128;
 /// Keys and values of a full batch of long answers.
-constexpr double kCacheGib = 2.0;
+constexpr double kCacheGib = 1.5;
 
 /// Digest of a sample of every tensor: tells merged and re-trained weights apart without reading them whole.
 std::string weights_digest(const weights::ModelSource& model) {
