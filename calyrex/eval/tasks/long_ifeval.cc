@@ -16,6 +16,8 @@
 namespace calyrex::eval {
 namespace {
 
+const std::initializer_list<std::string_view> kFiles = {"sys_ifeval.jsonl", "sys_ifeval/sys_ifeval.jsonl"};
+
 namespace fs = std::filesystem;
 
 /// Without a tokenizer: 2.2 MB of the speeches are about 480,000 tokens of common vocabularies, so 4.5
@@ -193,6 +195,7 @@ class LongIfevalTask final : public Task {
   Samples load(const LoadOptions& options) const override {
     require_form(info(), options.form);
     require_no_shots(info(), options);
+    if (!options.sample) find_data_file(options.data, kFiles);
     const auto haystack = std::make_shared<const Haystack>(
         options.sample ? own_haystack() : read_haystack(prose_folder(options.data)));
     Samples samples;
@@ -203,8 +206,7 @@ class LongIfevalTask final : public Task {
         samples.push_back(std::make_unique<LongSample>(parsed, length, split, haystack, options));
       }
     };
-    for_each_row(options, own_ifeval_rows(), info().name, {"sys_ifeval.jsonl", "sys_ifeval/sys_ifeval.jsonl"},
-                 read);
+    for_each_row(options, own_ifeval_rows(), info().name, kFiles, read);
     check_unique_ids(samples, options.data);
     return samples;
   }
