@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "calyrex/base/random.h"
+#include "calyrex/eval/tasks/registry.h"
 #include "calyrex/eval/tasks/tasks.h"
 #include "tests/eval/tasks_support.h"
 
@@ -104,6 +105,19 @@ TEST_P(LoaderMutations, LoadOrThrow) {
     }
   }
   EXPECT_GT(loaded, 5);
+}
+
+TEST(Loading, WithoutDataEveryTaskSaysWhatToName) {
+  for (const Task* task : all_tasks()) {
+    LoadOptions options;
+    options.form = task->info().forms.front();
+    try {
+      EXPECT_FALSE(task->load(options).empty()) << task->info().name;  // makes its own
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << task->info().name;
+      EXPECT_THAT(error.what(), testing::HasSubstr("--data")) << task->info().name;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LoaderMutations, testing::Range<size_t>(0, 7),
