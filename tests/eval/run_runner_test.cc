@@ -102,6 +102,23 @@ TEST(Runner, TheCacheServesAnotherRunOfTheSameQuestions) {
   EXPECT_EQ(scene.opened, opened) << "no model is needed";
 }
 
+TEST(Runner, FunctionSchemasNeedATemplateThatWritesThem) {
+  Scene scene;
+  const ScriptedTask task = questions_task(2);
+  Subject subject = base_subject();
+  subject.renders_tools = false;
+  run_tasks(load(task), {subject}, scene.options);
+  std::vector<LoadedTask> tasks = load(task);
+  tasks[0].options.form = Form::kTools;
+  try {
+    run_tasks(std::move(tasks), {subject}, scene.options);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    EXPECT_THAT(error.what(), testing::HasSubstr("--form system"));
+  }
+}
+
 TEST(Runner, AnotherAdapterOrScaleIsAskedAnew) {
   Scene scene;
   fs::create_directories(scene.folder / "adapter");

@@ -367,8 +367,25 @@ void require_generation(const std::vector<LoadedTask>& tasks) {
   }
 }
 
+namespace {
+
+void require_tools(const std::vector<LoadedTask>& tasks, const std::vector<Subject>& subjects) {
+  const auto deaf = std::ranges::find(subjects, false, &Subject::renders_tools);
+  if (deaf == subjects.end()) return;
+  for (const LoadedTask& task : tasks) {
+    if (task.options.form != Form::kTools || task.answers) continue;
+    fail(ErrorCode::kUnsupported,
+         "{}: the chat template of {} writes no function schemas (tools); take --form system, or another "
+         "--chat-template",
+         task.task->info().name, deaf->name);
+  }
+}
+
+}  // namespace
+
 std::vector<Finished> run_tasks(std::vector<LoadedTask> tasks, const std::vector<Subject>& subjects,
                                 const RunOptions& options) {
+  require_tools(tasks, subjects);
   make_directories(options.output);
   return Runner(tasks, subjects, options).run();
 }

@@ -30,6 +30,8 @@ struct Subject {
   Json description = Json::object();
   /// Without a system span the answers are the base model's (mlp_scope: anchored).
   bool anchored = false;
+  /// The chat template writes function schemas (form `tools`).
+  bool renders_tools = true;
 };
 
 /// A task with the rows that are run.
@@ -76,8 +78,9 @@ struct Finished {
 
 /// Evaluates every task with every subject under output/<task>/<subject>, going on where an earlier run of
 /// the same configuration ended. In the order of tasks, then subjects. Throws kInvalidArgument for a folder
-/// of another configuration, kCancelled when interrupted, kUnavailable when a model does not answer any more:
-/// what was done is kept. A request that is refused leaves its sample ungraded.
+/// of another configuration, kUnsupported for form `tools` where a subject's template writes none, kCancelled
+/// when interrupted, kUnavailable when a model does not answer any more: what was done is kept. A request
+/// that is refused leaves its sample ungraded.
 std::vector<Finished> run_tasks(std::vector<LoadedTask> tasks, const std::vector<Subject>& subjects,
                                 const RunOptions& options);
 

@@ -51,9 +51,10 @@ std::string template_text(const lm::LocalModelOptions& options, const weights::M
   return model.tokenizer().chat_template.value_or("");
 }
 
-void identify_template(const std::string& text, Json& identity) {
-  identity["template_sha256"] = sha256_hex(text);
-  identity["writes_date"] = text.find("strftime_now") != std::string::npos;
+void identify_template(const std::string& text, Subject& subject) {
+  subject.identity["template_sha256"] = sha256_hex(text);
+  subject.identity["writes_date"] = text.find("strftime_now") != std::string::npos;
+  subject.renders_tools = text.find("tools") != std::string::npos;
 }
 
 }  // namespace
@@ -70,7 +71,7 @@ LocalSubjects::LocalSubjects(Options options) : options_(std::move(options)) {
   base.identity["model"] = weights_digest(*model);
   base.identity["dtype"] = options_.dtype;
   base.identity["chat_kwargs"] = options_.model.chat_kwargs;
-  identify_template(template_text(options_.model, *model, nullptr), base.identity);
+  identify_template(template_text(options_.model, *model, nullptr), base);
   subjects_.push_back(std::move(base));
   for (const AdapterSource& source : options_.adapters) add_adapter(source, *model);
   if (!options_.model.chat_date) options_.model.chat_date = kFixedDate;
@@ -98,7 +99,7 @@ void LocalSubjects::add_adapter(const AdapterSource& source, const weights::Mode
   subject.anchored = is_anchored(folder.config);
   subject.identity["adapter_sha256"] = folder.content_sha256;
   subject.identity["scale"] = source.scale;
-  identify_template(template_text(options_.model, model, &folder), subject.identity);
+  identify_template(template_text(options_.model, model, &folder), subject);
   subject.description["adapter"] = source.path.string();
   subject.description["subject"] = subject.name;
   subject.description["scale"] = source.scale;
