@@ -4,6 +4,7 @@ import pathlib
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from driver.process import ProcessFailed, busy_neighbour, run
 from driver.report import Result, at_least, at_most
@@ -136,7 +137,7 @@ def ratio_of(name, title, ours, theirs, limit):
     return result if limit is None else at_least(result, limit)
 
 
-def _train_at(context, size):
+def measure_training(context, size):
     ours, cached, peer, careful, lora = [], [], [], [], []
     for _ in range(context.arguments.rounds):
         ours.append(context.train(size))
@@ -160,10 +161,6 @@ def _train_at(context, size):
         over("careful_ratio", "ours", spared, (ours, careful), None),
         over("cached_careful_ratio", with_cache, spared, (cached, careful), None),
     ]
-
-
-def measure_training(context):
-    return [result for size in STEP_SIZES.values() for result in _train_at(context, size)]
 
 
 def measure_neighbour(context):
@@ -319,7 +316,8 @@ class Line:
 LINES = {
     "version": Line("time of --version", measure_version),
     "load": Line("time until a model is ready", measure_load),
-    "train": Line("training speed beside PyTorch eager", measure_training, needs_peer=True),
+    "train": Line("training speed beside PyTorch eager", partial(measure_training, size=STEP_SIZES["8"]), needs_peer=True),
+    "train_4096": Line("the same at larger steps", partial(measure_training, size=STEP_SIZES["4096"]), needs_peer=True),
     "neighbour": Line("training speed beside a busy process", measure_neighbour),
     "demo": Line("memory and time of the demo", measure_demo),
     "prefill": Line("prefill speed", measure_prefill),

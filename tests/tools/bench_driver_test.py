@@ -71,7 +71,7 @@ class LinesTest(unittest.TestCase):
     def test_training_is_compared_round_by_round(self):
         rates = {"train": [600, 900, 500], "cached": [1500, 1800, 1500], "all": [300, 300, 300], "labels": [400, 450, 400],
                  "lora": [150, 150, 150]}
-        results = lines.measure_training(self.context(**{name: 2 * values for name, values in rates.items()}))
+        results = [result for size in lines.STEP_SIZES.values() for result in lines.measure_training(self.context(**rates), size)]
         by_name = {result.name: result for result in results}
         self.assertEqual([by_name[f"train_8{key}"].runs for key in ("", "_cached", "_peer", "_careful", "_lora")], list(rates.values()))
         self.assertEqual(by_name["train_8_ratio"].runs, [2.0, 3.0, 500 / 300])
