@@ -3,8 +3,9 @@
     OMP_NUM_THREADS=2 python train_eager.py --model FOLDER|FILE.gguf --data chats.jsonl --steps 20
 
 Padded batches, frozen backbone (no graph is built before the first block), AdamW. --logits all makes the logits of
-every position, as transformers' own loss does; --logits labels only those that have a label. Only tokens of rows count, never padding; the first --skip steps are left out of the rate. OpenMP
-settings are taken as they are and reported.
+every position, as transformers' own loss does; --logits labels only those that have a label. Only tokens of rows
+count, never padding; the first --skip steps are left out of the rate. OpenMP settings are taken as they are and
+reported.
 """
 
 import argparse

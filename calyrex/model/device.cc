@@ -26,8 +26,6 @@ bool bfloat16_works(at::Device device) {
   return error <= expected.abs().max().item<double>() / 128.0;  // bfloat16 keeps 8 bits
 }
 
-}  // namespace
-
 /// The process's number on its host, as torchrun sets it: each takes a device of its own.
 at::DeviceIndex local_rank() {
   const char* text = std::getenv("LOCAL_RANK");
@@ -35,6 +33,8 @@ at::DeviceIndex local_rank() {
   const int rank = text == nullptr ? 0 : std::atoi(text);
   return static_cast<at::DeviceIndex>(rank < 0 || devices == 0 ? 0 : rank % devices);
 }
+
+}  // namespace
 
 at::Device resolve_device(const std::string& name) {
   const bool has_cuda = at::hasCUDA();

@@ -35,6 +35,9 @@ constexpr std::array<std::pair<Holds, const char*>, 7> kWords = {{{kText, "a tex
                                                                   {kNull, "null"},
                                                                   {kName, "the name of a file or folder"}}};
 
+/// What mends a file that a study writes at each start.
+constexpr std::string_view kRewritten = "remove it, and 'calyrex study run' writes it anew";
+
 /// Beyond this a figure is none of this program's, and whole numbers lose digits.
 constexpr double kLargest = 9e15;
 
@@ -123,7 +126,10 @@ void require_format(const Field& file, std::string_view format) {
   if (file.at("format", kText).json() != format) file.refuse(fmt::format("the format is not '{}'", format));
 }
 
-Json read_checked(const fs::path& file, std::string_view remedy, const JsonLimits& limits = {}) {
+/// Reads a file and lets `check(Field)` look at it.
+template <typename Check>
+Json read_checked(const fs::path& file, std::string_view remedy, Check&& check,
+                  const JsonLimits& limits = {}) {
   Json json;
   try {
     json = read_json_file(file, limits);
@@ -131,6 +137,7 @@ Json read_checked(const fs::path& file, std::string_view remedy, const JsonLimit
     if (error.code() != ErrorCode::kCorruptData) throw;
     fail(ErrorCode::kCorruptData, "{}; {}", error.what(), remedy);
   }
+  check(Field(json, file, remedy));
   return json;
 }
 
@@ -190,68 +197,61 @@ Json read_stored_plan(const fs::path& output) {
     fail(ErrorCode::kNotFound, "{}: no study.json; name the output folder of 'calyrex study run'",
          output.string());
   }
-  constexpr std::string_view kRemedy = "remove it, and 'calyrex study run' writes it anew";
-  Json json = read_checked(file, kRemedy);
-  const Field plan(json, file, kRemedy);
-  require_format(plan, "calyrex-study-plan");
-  for (const char* key : {"name", "model"}) plan.at(key, kText);
-  plan.at("backbone", kMap).at("parameters", kCount);
-  plan.at("settings", kMap);
-  plan.at("eval", kList).each(kMap, [](const Field& evaluation) {
-    evaluation.at("name", kName);
-    evaluation.at("task", kText);
-    evaluation.at("measures", kText | kAbsent);
-    evaluation.at("headline", kList).each(kText);
+  return read_checked(file, kRewritten, [](const Field& plan) {
+    require_format(plan, "calyrex-study-plan");
+    for (const char* key : {"name", "model"}) plan.at(key, kText);
+    plan.at("backbone", kMap).at("parameters", kCount);
+    plan.at("settings", kMap);
+    plan.at("eval", kList).each(kMap, [](const Field& evaluation) {
+      evaluation.at("name", kName);
+      evaluation.at("task", kText);
+      evaluation.at("measures", kText | kAbsent);
+      evaluation.at("headline", kList).each(kText);
+    });
+    plan.at("runs", kList).each(kMap, check_planned_run);
   });
-  plan.at("runs", kList).each(kMap, check_planned_run);
-  return json;
 }
 
 Json read_stored_result(const fs::path& file) {
   constexpr std::string_view kRemedy =
       "remove it, and 'calyrex study run' works it out again from what the run's folder holds";
-  Json json = read_checked(file, kRemedy);
-  const Field result(json, file, kRemedy);
-  require_format(result, "calyrex-study-run");
-  check_training(result.at("training", kMap | kNull));
-  result.at("evaluation_seconds", kNumber | kAbsent);
-  result.at("eval", kList).each(kMap, check_evaluation);
-  return json;
+  return read_checked(file, kRemedy, [](const Field& result) {
+    require_format(result, "calyrex-study-run");
+    check_training(result.at("training", kMap | kNull));
+    result.at("evaluation_seconds", kNumber | kAbsent);
+    result.at("eval", kList).each(kMap, check_evaluation);
+  });
 }
 
 Json read_stored_identity(const fs::path& file) {
   constexpr std::string_view kRemedy =
       "remove it and the result.json beside it, and 'calyrex study run' works the run out again";
-  Json json = read_checked(file, kRemedy);
-  const Field identity(json, file, kRemedy);
-  identity.require(kMap);
-  for (const char* key : {"model", "backbone", "dtype"}) identity.at(key, kText);
-  for (const char* key : {"adapter", "data", "train"}) identity.at(key, kMap | kAbsent);
-  identity.at("eval", kMap).each(kMap);
-  return json;
+  return read_checked(file, kRemedy, [](const Field& identity) {
+    identity.require(kMap);
+    for (const char* key : {"model", "backbone", "dtype"}) identity.at(key, kText);
+    for (const char* key : {"adapter", "data", "train"}) identity.at(key, kMap | kAbsent);
+    identity.at("eval", kMap).each(kMap);
+  });
 }
 
 Json read_stored_failure(const fs::path& file) {
   constexpr std::string_view kRemedy = "remove it, and the candidate is tried again";
-  Json json = read_checked(file, kRemedy);
-  const Field failure(json, file, kRemedy);
-  require_format(failure, "calyrex-study-failure");
-  failure.at("error", kText);
-  return json;
+  return read_checked(file, kRemedy, [](const Field& failure) {
+    require_format(failure, "calyrex-study-failure");
+    failure.at("error", kText);
+  });
 }
 
 Json read_stored_selection(const fs::path& file) {
-  constexpr std::string_view kRemedy = "remove it, and 'calyrex study run' writes it anew";
-  Json json = read_checked(file, kRemedy);
-  const Field selection(json, file, kRemedy);
-  selection.require(kMap);
-  for (const char* key : {"kind", "metric"}) selection.at(key, kText);
-  selection.at("chosen", kNumber);
-  selection.at("tried", kList).each(kMap, [](const Field& tried) {
-    tried.at("learning_rate", kNumber);
-    tried.at("value", kNumber | kNull);
+  return read_checked(file, kRewritten, [](const Field& selection) {
+    selection.require(kMap);
+    for (const char* key : {"kind", "metric"}) selection.at(key, kText);
+    selection.at("chosen", kNumber);
+    selection.at("tried", kList).each(kMap, [](const Field& tried) {
+      tried.at("learning_rate", kNumber);
+      tried.at("value", kNumber | kNull);
+    });
   });
-  return json;
 }
 
 Json read_stored_study(const fs::path& output) {
@@ -262,13 +262,13 @@ Json read_stored_study(const fs::path& output) {
   }
   const std::string remedy = fmt::format("'calyrex study report {}' writes it anew", output.string());
   constexpr JsonLimits kLimits{.max_bytes = size_t{512} << 20};
-  Json json = read_checked(file, remedy, kLimits);
-  const Field study(json, file, remedy);
-  require_format(study, "calyrex-study");
-  for (const char* key : {"name", "model"}) study.at(key, kText);
-  study.at("backbone", kMap).at("parameters", kCount);
-  study.at("comparisons", kList).each(kMap, check_comparison);
-  return json;
+  const auto check = [](const Field& study) {
+    require_format(study, "calyrex-study");
+    for (const char* key : {"name", "model"}) study.at(key, kText);
+    study.at("backbone", kMap).at("parameters", kCount);
+    study.at("comparisons", kList).each(kMap, check_comparison);
+  };
+  return read_checked(file, remedy, check, kLimits);
 }
 
 }  // namespace calyrex::study
