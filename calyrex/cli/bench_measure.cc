@@ -32,6 +32,7 @@ lm::GenerateRequest make_request(const GenerationLoad& load, int64_t vocab_size,
   lm::GenerateRequest request;
   request.adapter = load.adapter;
   request.max_new_tokens = load.new_tokens;
+  request.ignore_eos = true;
   for (int64_t n = 0; n < load.prompt_tokens; ++n) {
     request.prompt.token_ids.push_back(static_cast<TokenId>(random.below(static_cast<uint64_t>(vocab_size))));
   }

@@ -117,7 +117,7 @@ void QuantRunner::make_room(const QuantBatch& batch) {
          .intermediate_size = cal ? adapter.cal.intermediate_size : adapter.parallel_mlp.intermediate_size},
         group.queries, cal ? &group.adapter->spans->cache() : nullptr);
   }
-  head_input_.resize(sampled, hidden_size(), RowPrecision::kInt16);
+  head_input_.resize(sampled, hidden_size(), RowPrecision::kInt8);
   grow(logits_, sampled * config.vocab_size);
   results_.resize(static_cast<size_t>(sampled));
 }

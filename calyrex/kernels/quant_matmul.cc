@@ -99,7 +99,7 @@ HWY_INLINE void tile_lanes(const QuantTile& tile, int64_t lane, float* results) 
     for (int n = 0; n < 8; ++n) {
       const IntVec w = load_codes<kBits>(tile.codes + b * kBlockBytes, n, lane);
       for (int r = 0; r < kRows; ++r) {
-        const int64_t at = r * tile.x_stride + b * kQuantBlock + 4 * n;
+        const int64_t at = (b * kQuantTile + r) * kQuantBlock + 4 * n;
         const FourColumns high(tile.high + at);
         if (kWide || n < 4) {
           first[r] = byte_products(w, high, first[r]);
@@ -110,24 +110,22 @@ HWY_INLINE void tile_lanes(const QuantTile& tile, int64_t lane, float* results) 
       }
     }
     const FloatVec scale = load_halves(d, tile.scales + b * kQuantLanes + lane);
-    FloatVec minimum;
-    if constexpr (kHasMin) {
-      minimum = load_halves(d, tile.minima + b * kQuantLanes + lane);
-    } else {
-      minimum = hn::Mul(scale, hn::Set(d, kBits == 4 ? -8.0f : -128.0f));
-    }
     for (int r = 0; r < kRows; ++r) {
-      const float* x_scale = tile.x_scales + r * tile.x_scales_stride + b * kScalesPerBlock;
-      FloatVec product;
+      const float* x_scale = tile.x_scales + (b * kQuantTile + r) * kScalesPerBlock;
+      const FloatVec sum = hn::Set(d, tile.x_sums[b * kQuantTile + r]);
+      // What the offset of weights without a minimum makes of the block's sum.
+      FloatVec product = kHasMin ? hn::Zero(d) : sum;
       if constexpr (kWide) {
         const IntVec code = hn::Add(hn::ShiftLeft<8>(first[r]), second[r]);
-        product = hn::Mul(hn::ConvertTo(d, code), hn::Set(d, x_scale[0]));
+        product = hn::MulAdd(hn::ConvertTo(d, code), hn::Set(d, x_scale[0]), product);
       } else {
-        product = hn::Mul(hn::ConvertTo(d, first[r]), hn::Set(d, x_scale[0]));
+        product = hn::MulAdd(hn::ConvertTo(d, first[r]), hn::Set(d, x_scale[0]), product);
         product = hn::MulAdd(hn::ConvertTo(d, second[r]), hn::Set(d, x_scale[1]), product);
       }
       sums[r] = hn::MulAdd(product, scale, sums[r]);
-      sums[r] = hn::MulAdd(minimum, hn::Set(d, tile.x_sums[r * tile.x_sums_stride + b]), sums[r]);
+      if constexpr (kHasMin) {
+        sums[r] = hn::MulAdd(load_halves(d, tile.minima + b * kQuantLanes + lane), sum, sums[r]);
+      }
     }
   }
   for (int r = 0; r < kRows; ++r) hn::StoreU(sums[r], d, results + r * kQuantLanes + lane);
@@ -186,15 +184,11 @@ QuantTileKernels choose_kernels(QuantFormat format, RowPrecision precision) {
 
 QuantTile make_tile(const QuantMatmulArgs& args, int64_t group) {
   const QuantMatrix& w = *args.w;
-  const QuantRows& x = *args.x;
   QuantTile tile;
   tile.codes = reinterpret_cast<const uint8_t*>(w.codes(group));
   tile.scales = w.scales(group);
   tile.minima = w.minima(group);
   tile.blocks = w.blocks();
-  tile.x_stride = x.stride();
-  tile.x_scales_stride = x.scales_per_row();
-  tile.x_sums_stride = x.sums_per_row();
   tile.out_stride = args.out_stride;
   tile.lanes = std::min(kQuantLanes, w.rows() - group * kQuantLanes);
   tile.add = args.add;
@@ -212,17 +206,17 @@ void quant_matmul(const QuantMatmulArgs& args, int64_t group_begin, int64_t grou
     const int64_t end = std::min(args.row_end, begin + kRowsInCache);
     for (int64_t group = group_begin; group < group_end; ++group) {
       QuantTile tile = make_tile(args, group);
-      int64_t row = begin;
-      for (size_t n = 0; n < std::size(kTileRows); ++n) {
-        if (kernels.by_rows[n] == nullptr) continue;
-        for (; row + kTileRows[n] <= end; row += kTileRows[n]) {
-          tile.high = x.high(row);
-          tile.low = x.precision() == RowPrecision::kInt16 ? x.low(row) : nullptr;
-          tile.x_scales = x.scales(row);
-          tile.x_sums = x.sums(row);
-          tile.out = args.out + (row - args.row_begin) * args.out_stride + group * kQuantLanes;
-          kernels.by_rows[n](tile);
-        }
+      for (int64_t row = begin; row < end;) {
+        const int64_t room = std::min(end, (row / kQuantTile + 1) * kQuantTile) - row;
+        size_t n = 0;
+        while (kernels.by_rows[n] == nullptr || kTileRows[n] > room) ++n;
+        tile.high = x.high(row, 0);
+        if (x.precision() == RowPrecision::kInt16) tile.low = x.low(row, 0);
+        tile.x_scales = x.scales(row, 0);
+        tile.x_sums = x.sum(row, 0, args.w->format());
+        tile.out = args.out + (row - args.row_begin) * args.out_stride + group * kQuantLanes;
+        kernels.by_rows[n](tile);
+        row += kTileRows[n];
       }
     }
   }

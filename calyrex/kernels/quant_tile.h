@@ -7,20 +7,17 @@
 
 namespace calyrex::kernels {
 
-/// Some rows of x against one group of sixteen weight rows.
+/// Some rows of one tile of x against one group of sixteen weight rows.
 struct QuantTile {
   const uint8_t* codes = nullptr;
   const uint16_t* scales = nullptr;
   const uint16_t* minima = nullptr;
   int64_t blocks = 0;
-  const int8_t* high = nullptr;  // of the first row
+  const int8_t* high = nullptr;  // of the first row, as QuantRows lays them out
   const int8_t* low = nullptr;
   const float* x_scales = nullptr;
-  const float* x_sums = nullptr;
-  int64_t x_stride = 0;
-  int64_t x_scales_stride = 0;
-  int64_t x_sums_stride = 0;
-  float* out = nullptr;  // of the first row and the group's first column
+  const float* x_sums = nullptr;  // with the factor of the weights' format
+  float* out = nullptr;           // of the first row and the group's first column
   int64_t out_stride = 0;
   int64_t lanes = 0;  // columns to write, 1 to kQuantLanes
   bool add = false;

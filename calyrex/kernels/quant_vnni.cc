@@ -51,6 +51,13 @@ inline __attribute__((always_inline)) __m512i dot(const __m512i (&w)[8], const i
   return sum;
 }
 
+/// code * scale; weights without a minimum add what their offset makes of the block's sum.
+template <bool kHasMin>
+inline __attribute__((always_inline)) __m512 scaled(__m512i code, __m512 scale, __m512 sum) {
+  const __m512 value = _mm512_cvtepi32_ps(code);
+  return kHasMin ? _mm512_mul_ps(value, scale) : _mm512_fmadd_ps(value, scale, sum);
+}
+
 template <int kBits, bool kHasMin, bool kWide, int kRows>
 void tile_kernel(const QuantTile& tile) {
   constexpr int kBlockBytes = kQuantLanes * kQuantBlock * kBits / 8;
@@ -62,24 +69,27 @@ void tile_kernel(const QuantTile& tile) {
     __m512i w[8];
     load_codes<kBits>(tile.codes + b * kBlockBytes, w);
     const __m512 scale = halves(tile.scales + b * kQuantLanes);
-    const __m512 minimum = kHasMin ? halves(tile.minima + b * kQuantLanes)
-                                   : _mm512_mul_ps(scale, _mm512_set1_ps(kBits == 4 ? -8.0f : -128.0f));
+    const __m512 minimum = kHasMin ? halves(tile.minima + b * kQuantLanes) : scale;
+    const int8_t* high = tile.high + b * kQuantTile * kQuantBlock;
+    const int8_t* low = kWide ? tile.low + b * kQuantTile * kQuantBlock : nullptr;
+    const float* x_scales = tile.x_scales + b * kQuantTile * kScalesPerBlock;
+    const float* x_sums = tile.x_sums + b * kQuantTile;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const int8_t* high = tile.high + r * tile.x_stride + b * kQuantBlock;
-      const float* x_scale = tile.x_scales + r * tile.x_scales_stride + b * kScalesPerBlock;
+      const __m512 sum = _mm512_set1_ps(x_sums[r]);
+      const __m512 x_scale = _mm512_set1_ps(x_scales[r * kScalesPerBlock]);
       __m512 product;
       if constexpr (kWide) {
-        const int8_t* low = tile.low + r * tile.x_stride + b * kQuantBlock;
-        const __m512i code = _mm512_add_epi32(_mm512_slli_epi32(dot<0, 8>(w, high), 8), dot<0, 8>(w, low));
-        product = _mm512_mul_ps(_mm512_cvtepi32_ps(code), _mm512_set1_ps(x_scale[0]));
+        const __m512i code = _mm512_add_epi32(_mm512_slli_epi32(dot<0, 8>(w, high + r * kQuantBlock), 8),
+                                              dot<0, 8>(w, low + r * kQuantBlock));
+        product = scaled<kHasMin>(code, x_scale, sum);
       } else {
-        product = _mm512_mul_ps(_mm512_cvtepi32_ps(dot<0, 4>(w, high)), _mm512_set1_ps(x_scale[0]));
-        product =
-            _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot<4, 4>(w, high)), _mm512_set1_ps(x_scale[1]), product);
+        product = scaled<kHasMin>(dot<0, 4>(w, high + r * kQuantBlock), x_scale, sum);
+        product = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot<4, 4>(w, high + r * kQuantBlock)),
+                                  _mm512_set1_ps(x_scales[r * kScalesPerBlock + 1]), product);
       }
       sums[r] = _mm512_fmadd_ps(product, scale, sums[r]);
-      sums[r] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(tile.x_sums[r * tile.x_sums_stride + b]), sums[r]);
+      if constexpr (kHasMin) sums[r] = _mm512_fmadd_ps(minimum, sum, sums[r]);
     }
   }
   const auto mask = static_cast<__mmask16>((1u << tile.lanes) - 1u);

@@ -226,9 +226,11 @@ Doubles dequantize(const QuantRows& rows) {
   Doubles out;
   for (int64_t row = 0; row < rows.rows(); ++row) {
     for (int64_t c = 0; c < rows.columns(); ++c) {
-      int code = rows.high(row)[c];
-      if (rows.precision() == RowPrecision::kInt16) code = code * 256 + rows.low(row)[c];
-      out.push_back(double{rows.scales(row)[c / rows.columns_per_scale()]} * code);
+      const int64_t block = c / kQuantBlock;
+      const int64_t in_block = c % kQuantBlock;
+      int code = rows.high(row, block)[in_block];
+      if (rows.precision() == RowPrecision::kInt16) code = code * 256 + rows.low(row, block)[in_block];
+      out.push_back(double{rows.scales(row, block)[in_block / rows.columns_per_scale()]} * code);
     }
   }
   return out;

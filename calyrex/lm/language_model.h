@@ -51,6 +51,7 @@ struct GenerateRequest {
   Sampling sampling;
   int64_t max_new_tokens = 256;
   std::vector<std::string> stop;  // the answer ends before the first of these
+  bool ignore_eos = false;        // the model's own stop tokens do not end the answer
   int64_t top_logprobs = 0;       // alternatives reported with each token, at most 20
 };
 

@@ -73,6 +73,7 @@ std::string openai_request_body(const GenerateRequest& request, const OpenAiBody
     Json& stop = body["stop"] = Json::array();
     for (size_t i = 0; i < std::min(request.stop.size(), kMaxStops); ++i) stop.push_back(request.stop[i]);
   }
+  if (request.ignore_eos) body["ignore_eos"] = true;
   if (options.stream) {
     body["stream"] = true;
     body["stream_options"] = {{"include_usage", true}};

@@ -26,7 +26,7 @@ using model::TinyModel;
 // Weights of 8 bits err by up to 0.4 % of the largest in their block; through tiny layers up to 3 % of the
 // largest logit was seen. A wrong row, position or key changes logits by far more.
 constexpr double kPackedNetwork = 0.06;
-// Required of the quantised path: mean difference of log-probabilities; 0.033 was seen.
+// Required of the quantised path: mean difference of log-probabilities; 0.039 was seen.
 constexpr double kMeanDifference = 0.06;
 
 class QuantExecutorTest : public testing::TestWithParam<std::string> {

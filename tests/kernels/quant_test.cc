@@ -94,16 +94,18 @@ TEST_P(QuantTest, RowsAreWithinHalfAStep) {
     const Doubles values = random_doubles(3 * columns, 5, 4.0);
     const QuantRows rows = quantized(values, 3, columns, precision);
     const Doubles back = reference::dequantize(rows);
-    const int64_t per_scale = rows.columns_per_scale();
     for (int64_t row = 0; row < 3; ++row) {
-      for (int64_t b = 0; b < rows.sums_per_row(); ++b) {
+      for (int64_t b = 0; b < rows.blocks(); ++b) {
         double sum = 0.0;
         for (int64_t c = b * kQuantBlock; c < (b + 1) * kQuantBlock; ++c) {
-          const double scale = rows.scales(row)[c / per_scale];
+          const double scale = rows.scales(row, b)[c % kQuantBlock / rows.columns_per_scale()];
           EXPECT_NEAR(back[row * columns + c], values[row * columns + c], scale * 0.501);
           sum += back[row * columns + c];
         }
-        EXPECT_NEAR(rows.sums(row)[b], sum, 1e-5 * 32);
+        for (const QuantFormat format : kFormats) {
+          const double factor = format.has_min ? 1.0 : -format.offset();
+          EXPECT_NEAR(*rows.sum(row, b, format), factor * sum, std::abs(factor) * 1e-5 * 32);
+        }
       }
     }
   }

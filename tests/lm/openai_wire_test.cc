@@ -39,6 +39,14 @@ TEST(SseParser, IsBounded) {
       Error);
 }
 
+TEST(OpenAiRequest, AsksToGoOnBehindStopTokensOnlyWhenItIsWanted) {
+  GenerateRequest request;
+  request.prompt.messages = {{.role = "user", .content = "Hello"}};
+  EXPECT_FALSE(parse_json(openai_request_body(request, {.model = "m"}), "body").contains("ignore_eos"));
+  request.ignore_eos = true;
+  EXPECT_EQ(parse_json(openai_request_body(request, {.model = "m"}), "body").at("ignore_eos"), true);
+}
+
 TEST(OpenAiAnswer, JoinsToolCallsOfAStream) {
   OpenAiAnswer answer;
   const auto chunk = [&](const char* json) { return answer.read_chunk(parse_json(json, "chunk")); };

@@ -84,7 +84,7 @@ lm::RequestId Engine::submit(lm::GenerateRequest request, lm::EventHandler handl
   setup.max_tokens = std::min({length + request.max_new_tokens, info_.max_positions, max_sequence_tokens_});
   setup.handler = std::move(handler);
   setup.tokenizer = tokenizer_;
-  setup.stop_ids = model_->tokenizer().stop_ids;
+  if (!request.ignore_eos) setup.stop_ids = model_->tokenizer().stop_ids;
   if (adapter != nullptr && request.adapter.scale != 0.0) setup.adapter = adapter->served;
   setup.request = std::move(request);
 

@@ -167,6 +167,11 @@ TEST(Engine, StopIdsEndAnAnswerWithoutText) {
   EXPECT_EQ(completion.token_ids, std::vector<TokenId>{stop});
   EXPECT_EQ(completion.text, "");
   EXPECT_EQ(completion.reason, lm::FinishReason::kStop);
+
+  request.ignore_eos = true;
+  const lm::Completion full = lm::generate_all(*engine, {request}).at(0);
+  EXPECT_EQ(full.token_ids, std::vector<TokenId>(50, stop));
+  EXPECT_EQ(full.reason, lm::FinishReason::kLength);
 }
 
 TEST(Engine, AdaptersAndScalesReachTheExecutor) {
