@@ -189,6 +189,7 @@ QuantTile make_tile(const QuantMatmulArgs& args, int64_t group) {
   tile.scales = w.scales(group);
   tile.minima = w.minima(group);
   tile.blocks = w.blocks();
+  tile.group_bytes = w.group_bytes();
   tile.out_stride = args.out_stride;
   tile.lanes = std::min(kQuantLanes, w.rows() - group * kQuantLanes);
   tile.add = args.add;

@@ -68,6 +68,7 @@ class QuantMatrix {
   void set_row(int64_t row, std::span<const QuantBlock> blocks);
   QuantBlock block(int64_t row, int64_t block) const;
 
+  int64_t group_bytes() const { return group_bytes_; }
   const std::byte* codes(int64_t group) const { return data_ + group * group_bytes_; }
   const uint16_t* scales(int64_t group) const;  // [blocks, kQuantLanes]
   const uint16_t* minima(int64_t group) const;  // [blocks, kQuantLanes], null without has_min

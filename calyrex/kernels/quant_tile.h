@@ -13,6 +13,7 @@ struct QuantTile {
   const uint16_t* scales = nullptr;
   const uint16_t* minima = nullptr;
   int64_t blocks = 0;
+  int64_t group_bytes = 0;       // from this group to the next, which is wanted soon
   const int8_t* high = nullptr;  // of the first row, as QuantRows lays them out
   const int8_t* low = nullptr;
   const float* x_scales = nullptr;

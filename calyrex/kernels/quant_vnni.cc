@@ -67,7 +67,18 @@ void tile_kernel(const QuantTile& tile) {
   for (int r = 0; r < kRows; ++r) sums[r] = _mm512_setzero_ps();
   for (int64_t b = 0; b < tile.blocks; ++b) {
     __m512i w[8];
-    load_codes<kBits>(tile.codes + b * kBlockBytes, w);
+    const uint8_t* codes = tile.codes + b * kBlockBytes;
+    load_codes<kBits>(codes, w);
+#pragma GCC unroll 8
+    for (int line = 0; line < kBlockBytes; line += 64) {
+      _mm_prefetch(reinterpret_cast<const char*>(codes + tile.group_bytes + line), _MM_HINT_T0);
+    }
+    _mm_prefetch(reinterpret_cast<const char*>(tile.scales + b * kQuantLanes) + tile.group_bytes,
+                 _MM_HINT_T0);
+    if constexpr (kHasMin) {
+      _mm_prefetch(reinterpret_cast<const char*>(tile.minima + b * kQuantLanes) + tile.group_bytes,
+                   _MM_HINT_T0);
+    }
     const __m512 scale = halves(tile.scales + b * kQuantLanes);
     const __m512 minimum = kHasMin ? halves(tile.minima + b * kQuantLanes) : scale;
     const int8_t* high = tile.high + b * kQuantTile * kQuantBlock;
