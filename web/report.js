@@ -16,6 +16,24 @@ function row(table, cells, tag = "td", className) {
 }
 /// A colour of report.css by its name.
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+/// A chart's plugin: a line through each bar or point from the `low` to the `high` of its dataset's `intervals`.
+const whiskers = { id: "whiskers", afterDatasetsDraw(chart) {
+  const flat = chart.options.indexAxis === "y";
+  const scale = flat ? chart.scales.x : chart.scales.y;
+  const context = chart.ctx;
+  chart.data.datasets.forEach((dataset, i) => {
+    chart.getDatasetMeta(i).data.forEach((mark, j) => {
+      const interval = dataset.intervals[j];
+      if (!interval) return;
+      const [from, to] = [interval.low, interval.high].map((value) => scale.getPixelForValue(value));
+      context.strokeStyle = dataset.borderColor;
+      context.beginPath();
+      context.moveTo(flat ? from : mark.x, flat ? mark.y : from);
+      context.lineTo(flat ? to : mark.x, flat ? mark.y : to);
+      context.stroke();
+    });
+  });
+} };
 /// Draws now, and again when the colour scheme changes; `draw` returns the page's charts.
 function keepDrawn(draw) {
   let drawn = [];

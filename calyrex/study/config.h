@@ -71,6 +71,7 @@ struct StudySettings {
   Json equal_params_to = {{"kind", "cal"}, {"placement", "late8th"}};
   std::vector<EvalEntry> eval;
   SelectSettings select;
+  std::vector<std::string> baselines;  // settings; empty: base, and for CAL those of other kinds
   std::string dtype = "auto";
 
   template <class Visitor>
@@ -83,6 +84,9 @@ struct StudySettings {
     visit("equal_params_to", equal_params_to, "adapter whose number of parameters `arm: equal_params` takes");
     visit("eval", eval, "evaluations of every run");
     visit("select", select, "");
+    visit("baselines", baselines,
+          "settings that every other is compared with; empty = the base model, and for CAL settings those of "
+          "other kinds");
     visit("dtype", dtype, "of evaluation: auto, float32 or bfloat16");
   }
 };

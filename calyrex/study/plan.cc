@@ -289,22 +289,24 @@ void check_settings_are_one(const std::vector<PlannedRun>& runs, const ConfigNod
   }
 }
 
-/// Settings that evaluations name must exist.
-void check_only(const StudyFile& file, const std::vector<PlannedRun>& runs) {
+/// Settings that evaluations and `baselines` name must exist.
+void check_named_settings(const StudyFile& file, const std::vector<PlannedRun>& runs) {
   std::vector<std::string> known;
   for (const PlannedRun& run : runs) {
     if (std::find(known.begin(), known.end(), run.setting) == known.end()) known.push_back(run.setting);
   }
+  const auto check = [&](const std::string& setting, const std::string& who) {
+    if (std::find(known.begin(), known.end(), setting) != known.end()) return;
+    const std::string near = nearest_word(setting, known);
+    fail(ErrorCode::kInvalidArgument, "{}: {} '{}', which the study lacks; {}", file.tree.place, who, setting,
+         near.empty() ? fmt::format("it has {}", fmt::join(known, ", "))
+                      : fmt::format("did you mean '{}'?", near));
+  };
   for (const EvalEntry& entry : file.settings.eval) {
-    for (const std::string& setting : entry.only) {
-      if (std::find(known.begin(), known.end(), setting) != known.end()) continue;
-      const std::string near = nearest_word(setting, known);
-      fail(ErrorCode::kInvalidArgument, "{}: eval '{}' is only for setting '{}', which the study lacks; {}",
-           file.tree.place, entry.name, setting,
-           near.empty() ? fmt::format("it has {}", fmt::join(known, ", "))
-                        : fmt::format("did you mean '{}'?", near));
-    }
+    for (const std::string& setting : entry.only)
+      check(setting, fmt::format("eval '{}' is only for setting", entry.name));
   }
+  for (const std::string& setting : file.settings.baselines) check(setting, "'baselines' names the setting");
 }
 
 }  // namespace
@@ -320,7 +322,7 @@ std::vector<PlannedRun> plan_runs(const StudyFile& file, const weights::ModelSou
   }
   check_names(runs, file.tree);
   check_settings_are_one(runs, file.tree);
-  check_only(file, runs);
+  check_named_settings(file, runs);
   find_equal_runs(runs);
   return runs;
 }

@@ -40,6 +40,14 @@ const fs::path& whole_study() {
   return output;
 }
 
+/// The page's charts are drawn without an error and it fits a phone, in headless Chromium where there is one.
+void expect_good_page(const fs::path& page) {
+  ASSERT_TRUE(fs::exists(page));
+  const ProgramResult run = run_program("python3 tools/report_images.py", page.string() + " --width 390");
+  if (run.exit_code == 3) GTEST_SKIP() << "pages are not looked at: " << run.errors;
+  EXPECT_EQ(run.exit_code, 0) << run.output << run.errors;
+}
+
 Json run_named(const Json& results, const std::string& name) {
   for (const Json& run : results["runs"]) {
     if (run["name"] == name) return run;
@@ -81,6 +89,8 @@ TEST(Study, RunsEverythingAndReports) {
   EXPECT_THAT(page, HasSubstr("\"calyrex-study\""));
   EXPECT_THAT(page, Not(HasSubstr("http://")));
 }
+
+TEST(Study, TheReportsPageDrawsItsChartsOnAPhone) { expect_good_page(whole_study() / "report.html"); }
 
 TEST(Study, ComparesWithEveryBaseline) {
   std::vector<std::string> pairs;
@@ -199,6 +209,9 @@ TEST(Study, MistakesAreNamedBeforeTheFirstRun) {
       {"'eval=[{task: mmlu, sample: true, limt: 3}]'", 2, {"eval[0].limt", "did you mean 'limit'?"}},
       {"'eval=[{task: rules, sample: true, axis: plain}]'", 5, {"rules has no axis 'plain'"}},
       {"'eval=[{task: rules, sample: true, only: [cal-lst]}]'", 2, {"did you mean 'cal-last'?"}},
+      {"'baselines=[base, cal-lst]'",
+       2,
+       {"'baselines' names the setting 'cal-lst'", "did you mean 'cal-last'?"}},
       {"'base.data.train=[{path: nowhere.jsonl}]'", 3, {"nowhere.jsonl"}},
       {"'base.train.learning_rat=1'", 2, {"did you mean 'learning_rate'?"}},
       {"'select={learning_rate: [1e-3]}'", 2, {"'select' needs a task"}},
@@ -457,10 +470,10 @@ TEST(Study, ScaleFollowsASettingThroughStudies) {
   const Json scale = Json::parse(read_text(folder.path() / "scale/scale.json"));
   EXPECT_EQ(scale["studies"].size(), 2u);
   EXPECT_EQ(scale["points"].size() % 6, 0u) << "three baselines in both";
-  EXPECT_TRUE(fs::exists(folder.path() / "scale/scale.html"));
   const ProgramResult wrong = study("scale " + both);
   EXPECT_EQ(wrong.exit_code, 3);
   EXPECT_THAT(wrong.errors, HasSubstr("in all studies: cal-all, cal-last, cal-last-equal_params"));
+  expect_good_page(folder.path() / "scale/scale.html");
 }
 
 }  // namespace

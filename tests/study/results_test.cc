@@ -84,6 +84,8 @@ class HandMadeStudy {
                   {{{"name", "rules"}, {"task", "rule_axes"}, {"folder", "eval"}, {"results", results}}})}}));
   }
 
+  void name_baselines(const Json& settings) { plan_["settings"]["baselines"] = settings; }
+
   const test::TempFolder& folder() const { return folder_; }
 
   Json collect() {
@@ -104,8 +106,9 @@ Json find_comparison(const Json& study, const std::string& setting, const std::s
   return nullptr;
 }
 
-Json make_study() {
+Json make_study(const Json& baselines = Json::array()) {
   HandMadeStudy study;
+  study.name_baselines(baselines);
   study.add("base", "base", nullptr, [](int i, const std::string&) { return i % 10 == 0; });
   // Three seeds that differ a little and are far above the base on the plain axis alone.
   for (int seed = 0; seed < 3; ++seed) {
@@ -147,6 +150,17 @@ TEST(StudyResults, HolmRunsOverTheComparisonsOfAnAxis) {
   }
   EXPECT_EQ(count, 5) << "cal-late and cal-last against base and lora, lora against base";
   EXPECT_NEAR(corrected, 5 * smallest, 1e-12);
+}
+
+TEST(StudyResults, NamedBaselinesAreWhatAllElseIsComparedWith) {
+  std::vector<std::string> pairs;
+  const Json study = make_study({"cal-late", "base"});
+  for (const Json& c : study["comparisons"]) {
+    if (c["axis"] == "plain")
+      pairs.push_back(c["setting"].get<std::string>() + " " + c["baseline"].get<std::string>());
+  }
+  EXPECT_THAT(pairs,
+              testing::ElementsAre("lora base", "lora cal-late", "cal-last base", "cal-last cal-late"));
 }
 
 TEST(StudyResults, MainScoresAreMeansOverSeedsAndRules) {

@@ -195,9 +195,28 @@ void add_main_scores(const EvaluationScores& scores, const std::string& axis,
   }
 }
 
-bool is_baseline(const Setting& setting) {
-  return setting.kind == "lora" || setting.kind == "parallel_mlp" || setting.kind == "full";
-}
+/// Which settings are compared.
+class Pairing {
+ public:
+  explicit Pairing(const Json& settings) {
+    if (const auto named = settings.find("baselines"); named != settings.end())
+      named_ = named->get<std::vector<std::string>>();
+  }
+
+  bool compares(const Setting& setting, const Setting& baseline) const {
+    if (setting.kind == "base" || setting.repeats || &setting == &baseline) return false;
+    if (!named_.empty()) return is_named(baseline) && !is_named(setting);
+    if (baseline.kind == "base") return true;
+    const bool other_kind =
+        baseline.kind == "lora" || baseline.kind == "parallel_mlp" || baseline.kind == "full";
+    return setting.kind == "cal" && other_kind && !baseline.repeats;
+  }
+
+ private:
+  bool is_named(const Setting& setting) const { return std::ranges::count(named_, setting.name) > 0; }
+
+  std::vector<std::string> named_;
+};
 
 /// What a difference may be called.
 std::string word_for(const Setting& setting, const Setting& baseline, const data::SeedDifference& difference,
@@ -218,7 +237,7 @@ int64_t draws_for(size_t comparisons) {
 
 /// One table: an evaluation on one axis.
 void add_comparisons(const EvaluationScores& scores, const std::string& axis,
-                     const std::vector<Setting>& settings, Json& list) {
+                     const std::vector<Setting>& settings, const Pairing& pairing, Json& list) {
   struct Pair {
     const Setting* setting;
     const Setting* baseline;
@@ -227,11 +246,8 @@ void add_comparisons(const EvaluationScores& scores, const std::string& axis,
   };
   std::vector<Pair> pairs;
   for (const Setting& setting : settings) {
-    if (setting.kind == "base" || setting.repeats) continue;
     for (const Setting& baseline : settings) {
-      const bool compares =
-          baseline.kind == "base" || (setting.kind == "cal" && is_baseline(baseline) && !baseline.repeats);
-      if (!compares) continue;
+      if (!pairing.compares(setting, baseline)) continue;
       Matrix matrix = make_matrix(scores, axis, {&baseline, &setting});
       if (matrix.samples == 0) continue;
       pairs.push_back(
@@ -268,11 +284,12 @@ void add_comparisons(const EvaluationScores& scores, const std::string& axis,
 
 void add_differences(const fs::path& folder, Json& study) {
   const std::vector<Setting> settings = read_settings(study);
+  const Pairing pairing(study["settings"]);
   for (const Json& evaluation : study["evaluations"]) {
     const EvaluationScores scores = read_evaluation(folder, evaluation, settings);
     for (const std::string& axis : scores.axes) {
       add_main_scores(scores, axis, settings, study["main_scores"]);
-      add_comparisons(scores, axis, settings, study["comparisons"]);
+      add_comparisons(scores, axis, settings, pairing, study["comparisons"]);
     }
   }
 }

@@ -11,7 +11,8 @@ namespace calyrex::study {
 /// finished runs. The main score of an evaluation is the first of its task's headline metrics that samples
 /// carry. Samples that tell their "axis" are compared axis by axis; those that tell their "rule" count rule
 /// by rule. A table is one evaluation on one axis: every setting against the base, and every CAL setting
-/// against every baseline (LoRA, ParallelMLP, full). Holm's correction runs over a table.
+/// against every baseline (LoRA, ParallelMLP, full); or, where the study's settings name "baselines", every
+/// other setting against those. Holm's correction runs over a table.
 void add_differences(const std::filesystem::path& folder, Json& study);
 
 }  // namespace calyrex::study

@@ -201,7 +201,7 @@ Json read_stored_plan(const fs::path& output) {
     require_format(plan, "calyrex-study-plan");
     for (const char* key : {"name", "model"}) plan.at(key, kText);
     plan.at("backbone", kMap).at("parameters", kCount);
-    plan.at("settings", kMap);
+    plan.at("settings", kMap).at("baselines", kList | kAbsent).each(kText);
     plan.at("eval", kList).each(kMap, [](const Field& evaluation) {
       evaluation.at("name", kName);
       evaluation.at("task", kText);
