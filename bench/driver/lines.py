@@ -214,6 +214,8 @@ def measure_decode(context):
         runs = _rates(context, "decode", "--streams", streams, "--prompt-tokens", 64, "--new-tokens", 96)
         results.append(Result(f"decode_{streams}", f"decoding, {streams} stream{'s' * (streams > 1)}", "tokens/s", runs))
     at_least(results[-1], STREAMS_64_RATE)
+    runs = _rates(context, "decode", "--streams", 64, "--prompt-tokens", 64, "--new-tokens", 512, "--repeat", 2)
+    results.append(Result("decode_64_long", "decoding, 64 streams of 512 tokens", "tokens/s", runs))
     return results
 
 
