@@ -86,6 +86,8 @@ The first run fetches the programs to compare with (2.7 GB; 9 GB of disk for a m
 
 """
 
+BY_HAND = "<!-- What follows is written by hand; `./run bench --docs` leaves it as it is. -->\n"
+
 
 def write(document, results, output, docs):
     output.mkdir(parents=True, exist_ok=True)
@@ -94,7 +96,9 @@ def write(document, results, output, docs):
     (output / "bench.md").write_text(text + "\n")
     if docs is not None:
         docs.parent.mkdir(parents=True, exist_ok=True)
-        docs.write_text(PAGE + text + "\n")
+        old = docs.read_text() if docs.exists() else ""
+        at = old.find(BY_HAND)
+        docs.write_text(PAGE + text + "\n" + ("" if at < 0 else "\n" + old[at:]))
 
 
 def warn_when_busy(machine):
