@@ -163,6 +163,10 @@ at::Tensor Trainer::micro_batch_loss(const RowPointers& rows, double factor) {
       hidden = decoder_->run_layer(std::move(hidden), first, context);
     }
   }
+  // What was kept behind the last layer is of all rows.
+  if (next == num_layers && context.output_rows.defined()) {
+    hidden = model::gather_rows(hidden, context.output_rows);
+  }
   int64_t trained = first;
   if (!adapter_->works_inside_layers()) {
     hidden = decoder_->run_slots(first, layer_input, std::move(hidden), context);

@@ -268,6 +268,25 @@ TEST(TrainingRun, PrefixCacheHitsMissesAndContinuingAreTheSameBits) {
   EXPECT_FALSE(fs::exists(folder / "parts/run/prefix_cache"));
 }
 
+TEST(TrainingRun, PrefixCacheChangesLossesByItsRoundingAlone) {
+  const test::TempFolder folder;
+  for (const std::string placement : {"[0]", "[1,2]", "last"}) {
+    const auto losses = [&](const std::string& gib) {
+      const fs::path own = folder / fmt::format("{}-{}", placement, gib);
+      fs::create_directories(own);
+      run_training({.config_path = write_tiny_config(own, {"train.epochs=2", "train.prefix_cache_gib=" + gib,
+                                                           "adapter.placement=" + placement})});
+      return read_metrics(own / "run");
+    };
+    const std::vector<Json> without = losses("0"), with = losses("1");
+    ASSERT_EQ(without.size(), with.size());
+    for (size_t step = 0; step < without.size(); ++step) {
+      const auto loss = without[step]["loss"].get<double>();
+      EXPECT_NEAR(with[step]["loss"].get<double>(), loss, 0.01 * loss) << placement << ", step " << step + 1;
+    }
+  }
+}
+
 TEST(TrainingRun, RunsShareRowsAndStatesOfAnEarlierLayer) {
   const test::TempFolder folder;
   EncodedRowsCache rows;
