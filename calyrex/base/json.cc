@@ -1,5 +1,6 @@
 #include "calyrex/base/json.h"
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -10,6 +11,18 @@ namespace calyrex {
 namespace {
 
 constexpr size_t kMaxLineBytes = size_t{64} << 20;
+
+/// The library's message without its tag. It quotes what was read last, which may be megabytes of any bytes.
+std::string parse_fault(std::string_view what) {
+  constexpr size_t kStart = 160, kEnd = 80;
+  const size_t tag = what.find("] ");
+  if (tag != std::string_view::npos) what.remove_prefix(tag + 2);
+  std::string text(what);
+  if (text.size() > kStart + kEnd) text.replace(kStart, text.size() - kStart - kEnd, " ... ");
+  std::ranges::replace_if(
+      text, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
+}
 
 Json parse_or_fail(std::string_view text, std::string_view source, const JsonLimits& limits, ErrorCode code) {
   if (text.size() > limits.max_bytes) {
@@ -41,10 +54,7 @@ Json parse_or_fail(std::string_view text, std::string_view source, const JsonLim
   try {
     return Json::parse(text.begin(), text.end(), callback);
   } catch (const Json::exception& error) {
-    std::string_view what = error.what();
-    const size_t start = what.find("] ");  // drop the library's own tag
-    fail(code, "{}: not valid JSON: {}", source,
-         start == std::string_view::npos ? what : what.substr(start + 2));
+    fail(code, "{}: not valid JSON: {}", source, parse_fault(error.what()));
   }
 }
 

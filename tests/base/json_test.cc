@@ -40,6 +40,13 @@ TEST(Json, DepthAndSizeAreBounded) {
   EXPECT_NE(message_of(R"("long text")", {.max_bytes = 4}).find("at most 4"), std::string::npos);
 }
 
+TEST(Json, MessagesAreShortAndPrintable) {
+  const std::string message = message_of("[\"" + std::string(100000, 'a') + "\xff\x1b");
+  EXPECT_LT(message.size(), 400u);
+  EXPECT_NE(message.find("line 1, column 100003"), std::string::npos) << message;
+  for (const char c : message) EXPECT_TRUE(c >= ' ' && c <= '~') << message;
+}
+
 TEST(Json, InvalidUtf8IsReplacedOnWriting) { EXPECT_EQ(to_json_line(Json("a\xff")), "\"a\xEF\xBF\xBD\""); }
 
 }  // namespace

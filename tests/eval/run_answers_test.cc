@@ -66,6 +66,10 @@ TEST(Answers, RefuseWhatMatchesNothingOrTwice) {
   EXPECT_THAT(refusal(R"({"prompt": "same", "response": "a"})"), HasSubstr("that of 2 samples"));
   EXPECT_THAT(refusal("{\"id\": 1, \"response\": \"a\"}\n{\"prompt\": \"first\", \"response\": \"b\"}\n"),
               HasSubstr("answers.jsonl:2: this sample is answered twice"));
+  EXPECT_THAT(
+      refusal(R"({"prompt": "a日本語日本語日本語日本語日本語", "response": ""})"),
+      HasSubstr(
+          "(prompt \"a\u65e5\u672c\u8a9e\u65e5\u672c\u8a9e\u65e5\u672c\u8a9e\u65e5\u672c\u8a9e\u65e5...\")"));
   EXPECT_THAT(refusal(R"({"id": "1"})"), HasSubstr("\"response\" must be"));
   EXPECT_THAT(refusal(R"({"id": "1", "response": []})"), HasSubstr("\"response\" must be"));
   EXPECT_THAT(refusal(R"({"id": "1", "response": [3]})"), HasSubstr("\"response\" must be"));

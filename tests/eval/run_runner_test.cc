@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "calyrex/base/error.h"
+#include "calyrex/base/folder_lock.h"
 #include "calyrex/lm/scripted_model.h"
 #include "tests/eval/run_support.h"
 
@@ -143,6 +144,16 @@ TEST(Runner, RefusesAFolderOfAnotherConfiguration) {
   EXPECT_THAT(message, HasSubstr("max_new_tokens: null there, 3 now"));
   EXPECT_THAT(error_of([&] { run_one(questions_task(6), scene.options); }, ErrorCode::kInvalidArgument),
               HasSubstr("data_sha256"));
+}
+
+TEST(Runner, RefusesAnOutputThatAnotherProcessWritesInto) {
+  Scene scene;
+  {
+    const auto lock = FolderLock::try_lock(scene.options.output);
+    EXPECT_THAT(error_of([&] { run_one(questions_task(5), scene.options); }, ErrorCode::kResourceExhausted),
+                HasSubstr("another process is evaluating into"));
+  }
+  EXPECT_EQ(run_one(questions_task(5), scene.options).results["n"], 5);
 }
 
 TEST(Runner, GoesOnBehindAHalfWrittenLine) {

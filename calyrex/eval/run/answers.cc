@@ -59,7 +59,10 @@ class SampleIndex {
   }
   static std::string shortened(const std::string& text) {
     constexpr size_t kShown = 40;
-    return to_json_line(text.size() <= kShown ? Json(text) : Json(text.substr(0, kShown) + "..."));
+    if (text.size() <= kShown) return to_json_line(text);
+    size_t end = kShown;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not within a letter
+    return to_json_line(text.substr(0, end) + "...");
   }
 
   std::multimap<std::string, size_t> by_id_;

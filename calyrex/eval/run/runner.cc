@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "calyrex/base/error.h"
+#include "calyrex/base/folder_lock.h"
 #include "calyrex/base/sha256.h"
 #include "calyrex/eval/core/form.h"
 #include "calyrex/eval/run/ask.h"
@@ -70,6 +71,13 @@ Json run_configuration(const LoadedTask& task, const Subject& subject, const Run
   return json;
 }
 
+/// Two processes that append to the same files would drop each other's lines.
+FolderLock lock_output(const std::filesystem::path& output) {
+  if (std::optional<FolderLock> lock = FolderLock::try_lock(output)) return std::move(*lock);
+  fail(ErrorCode::kResourceExhausted,
+       "another process is evaluating into {}; wait for it or choose another output", output.string());
+}
+
 bool has_span(const LoadedTask& task) {
   return std::ranges::any_of(task.samples, [](const auto& sample) {
     const std::vector<Ask> asks = sample->next({});
@@ -81,7 +89,7 @@ class Runner {
  public:
   Runner(const std::vector<LoadedTask>& tasks, const std::vector<Subject>& subjects,
          const RunOptions& options)
-      : options_(options), cache_(options.output / "responses.jsonl") {
+      : options_(options), lock_(lock_output(options.output)), cache_(options.output / "responses.jsonl") {
     for (const LoadedTask& task : tasks) {
       for (const Subject& subject : subjects) open(task, subject);
     }
@@ -128,6 +136,7 @@ class Runner {
   bool stops_run(const Error& error) const;
 
   const RunOptions& options_;
+  FolderLock lock_;
   ResponseCache cache_;
   std::deque<TaskRun> runs_;
   std::deque<std::shared_ptr<SampleWork>> generate_queue_;
@@ -386,7 +395,6 @@ void require_tools(const std::vector<LoadedTask>& tasks, const std::vector<Subje
 std::vector<Finished> run_tasks(std::vector<LoadedTask> tasks, const std::vector<Subject>& subjects,
                                 const RunOptions& options) {
   require_tools(tasks, subjects);
-  make_directories(options.output);
   return Runner(tasks, subjects, options).run();
 }
 

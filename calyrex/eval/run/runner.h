@@ -78,9 +78,10 @@ struct Finished {
 
 /// Evaluates every task with every subject under output/<task>/<subject>, going on where an earlier run of
 /// the same configuration ended. In the order of tasks, then subjects. Throws kInvalidArgument for a folder
-/// of another configuration, kUnsupported for form `tools` where a subject's template writes none, kCancelled
-/// when interrupted, kUnavailable when a model does not answer any more: what was done is kept. A request
-/// that is refused leaves its sample ungraded.
+/// of another configuration, kResourceExhausted while another process works in `output`, kUnsupported for
+/// form `tools` where a subject's template writes none, kCancelled when interrupted, kUnavailable when a
+/// model does not answer any more: what was done is kept. A request that is refused leaves its sample
+/// ungraded.
 std::vector<Finished> run_tasks(std::vector<LoadedTask> tasks, const std::vector<Subject>& subjects,
                                 const RunOptions& options);
 
