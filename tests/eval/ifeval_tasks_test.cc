@@ -123,7 +123,7 @@ TEST(IfevalTasks, EndlessPatternLeavesTheSampleUngraded) {
 TEST(LongIfeval, FillerGrowsAndIsTheSameEveryTime) {
   const Samples samples = load("long_ifeval", own_rows(Form::kSystem));
   const Samples again = load("long_ifeval", own_rows(Form::kSystem));
-  EXPECT_EQ(samples.size(), 5u * 8u);
+  EXPECT_EQ(samples.size(), 5u * 2u);
   const std::pair<const char*, size_t> lengths[] = {
       {"1/4k", 18000}, {"1/8k", 36000}, {"1/16k", 72000}, {"1/32k", 144000}};
   const size_t bare = asked(by_id(samples, "1/0"))[1].content.size();
@@ -146,8 +146,9 @@ TEST(LongIfeval, MetricsByLength) {
   const Samples samples = load("long_ifeval", own_rows(Form::kSystem));
   std::vector<Graded> graded;
   for (const auto& sample : samples) {
-    if (sample->id() == "5/0") graded.push_back({sample.get(), grade(*sample, {"{}"})});
-    if (sample->id() == "5/8k") graded.push_back({sample.get(), grade(*sample, {"no"})});
+    if (sample->id() == "2/0")
+      graded.push_back({sample.get(), grade(*sample, {"* a\n* b\n* c\nThat is all."})});
+    if (sample->id() == "2/8k") graded.push_back({sample.get(), grade(*sample, {"no"})});
   }
   const Metrics metrics = find_task("long_ifeval").metrics(graded);
   EXPECT_EQ(metrics.at("prompt_level_strict_acc/0").value, 1.0);

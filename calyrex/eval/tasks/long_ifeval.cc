@@ -200,6 +200,8 @@ class LongIfevalTask final : public Task {
         options.sample ? own_haystack() : read_haystack(prose_folder(options.data)));
     Samples samples;
     const auto read = [&](const RowFields& row) {
+      // To try it out, two rows at each length will do.
+      if (options.sample && samples.size() >= 2 * kLengths.size()) return;
       const IfevalRow parsed = read_ifeval_row(row);
       const text::Messages& split = split_messages(row, parsed);
       for (const Length& length : kLengths) {
