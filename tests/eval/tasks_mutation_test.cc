@@ -20,8 +20,34 @@ struct LoaderCase {
 
 const std::string kChat = R"([{"role": "system", "content": "s"}, {"role": "user", "content": "u <<<A>>>"}])";
 
+/// Every instruction that takes arguments, patterns and counts among them.
+const std::string kIfeval =
+    R"({"key": 1, "prompt": "p", "messages": )" + kChat +
+    R"(, "instruction_id_list": ["keywords:existence", "keywords:frequency", "keywords:forbidden_words", )"
+    R"("keywords:letter_frequency", "language:response_language", "length_constraints:number_sentences", )"
+    R"("length_constraints:number_paragraphs", "length_constraints:number_words", )"
+    R"("length_constraints:nth_paragraph_first_word", "detectable_content:number_placeholders", )"
+    R"("detectable_content:postscript", "detectable_format:number_bullet_lists", )"
+    R"("detectable_format:number_highlighted_sections", "detectable_format:multiple_sections", )"
+    R"("combination:repeat_prompt", "startend:end_checker", "change_case:capital_word_frequency"], )"
+    R"("kwargs": [{"keywords": ["(a+)+b", "[x-z]"]}, {"keyword": "o|n*", "frequency": 2, "relation": "at least"}, )"
+    R"({"forbidden_words": ["\\bT(?=h).*"]}, {"letter": "t", "let_frequency": 3, "let_relation": "less than"}, )"
+    R"({"language": "en"}, {"num_sentences": 2, "relation": "at least"}, {"num_paragraphs": 1}, )"
+    R"({"num_words": 9, "relation": "less than"}, {"num_paragraphs": 2, "nth_paragraph": 1, "first_word": "a"}, )"
+    R"({"num_placeholders": 1}, {"postscript_marker": "P.S."}, {"num_bullets": 2}, {"num_highlights": 1}, )"
+    R"({"section_spliter": "Section", "num_sections": 2}, {"prompt_to_repeat": "p"}, {"end_phrase": "end"}, )"
+    R"({"capital_frequency": 1, "capital_relation": "at least"}]})";
+
 std::vector<LoaderCase> loader_cases() {
   return {
+      {"ifeval", ifeval_task, "input_data.jsonl", kIfeval},
+      {"sys_ifeval", sys_ifeval_task, "sys_ifeval.jsonl", kIfeval},
+      {"control_illusion", control_illusion_task, "sys_ifeval.jsonl", kIfeval},
+      {"rules", rules_task, "test.jsonl",
+       R"({"id": "r", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}, )"
+       R"({"role": "assistant", "content": "A"}], "split": "test", "sort": "rule", "rule": "begins_with", )"
+       R"("wording": "w", "question": "q", "checker": {"rule": "begins_with", "params": {"phrase": "Ahoy"}}, )"
+       R"("expected": {"groups": [["dog"]], "at_least": 1}, "plain_answer": "a"})"},
       {"sysbench", sysbench_task, "sysbench.json",
        R"([{"system_id": 1, "rounds_related": false, "system_prompt": "s", "messages": [{"role": "user", "content": "u"}], )"
        R"("prompt_infos": {"u": {"alignment": "align", "criteria": {"1": {"criteria_content": "以“好”开头", "criteria_type": "t"}}}}}])"},
@@ -120,7 +146,7 @@ TEST(Loading, WithoutDataEveryTaskSaysWhatToName) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LoaderMutations, testing::Range<size_t>(0, 7),
+INSTANTIATE_TEST_SUITE_P(All, LoaderMutations, testing::Range<size_t>(0, 11),
                          [](const auto& info) { return std::string(loader_cases().at(info.param).name); });
 
 }  // namespace
