@@ -215,7 +215,9 @@ void add_decode(CLI::App& bench, Run& run) {
   command->add_option("--streams", options->load.requests, "Requests that generate side by side")
       ->check(whole_number<int64_t>(1))
       ->capture_default_str();
-  command->add_option("--new-tokens", options->load.new_tokens, "Tokens that each generates, behind stop tokens too")
+  command
+      ->add_option("--new-tokens", options->load.new_tokens,
+                   "Tokens that each generates, behind stop tokens too")
       ->check(whole_number<int64_t>(1))
       ->capture_default_str();
   command->callback(

@@ -14,7 +14,7 @@ namespace calyrex::cli {
 struct GenerationLoad {
   int64_t requests = 1;
   int64_t prompt_tokens = 64;
-  int64_t new_tokens = 64;
+  int64_t new_tokens = 256;  // about the mean answer of an evaluation
   lm::AdapterChoice adapter;
   uint64_t seed = 0;
 };
