@@ -21,8 +21,11 @@ namespace {
 constexpr size_t kAlignment = 64;
 /// Smaller requests go to the C library, which serves them well.
 constexpr size_t kSmallestCached = size_t{64} << 10;
-/// More free memory than this is given back at once.
+/// More free memory than this is given back at once: less where much is in use, and blocks of other sizes
+/// come in great numbers.
 constexpr size_t kMaxFreeBytes = size_t{1} << 30;
+constexpr size_t kMuchInUse = size_t{3} << 29;
+constexpr size_t kMaxFreeBesideMuch = size_t{256} << 20;
 
 /// Four classes an octave: at most a quarter of a block is unused.
 size_t size_class(size_t bytes) {
@@ -46,8 +49,10 @@ static_assert(sizeof(Header) <= kAlignment);
 
 class FreeBlocks {
  public:
+  /// nullptr: none is free, and the caller takes one from the system.
   void* take(size_t class_bytes) {
     const std::lock_guard lock(mutex_);
+    bytes_in_use_ += class_bytes;
     const auto found = blocks_.find(class_bytes);
     if (found == blocks_.end() || found->second.empty()) return nullptr;
     void* block = found->second.back();
@@ -60,7 +65,8 @@ class FreeBlocks {
     const std::lock_guard lock(mutex_);
     blocks_[class_bytes].push_back(block);
     free_bytes_ += class_bytes;
-    if (free_bytes_ > kMaxFreeBytes) release_locked();
+    bytes_in_use_ -= class_bytes;
+    if (free_bytes_ > (bytes_in_use_ > kMuchInUse ? kMaxFreeBesideMuch : kMaxFreeBytes)) release_locked();
   }
 
   void release() {
@@ -80,6 +86,7 @@ class FreeBlocks {
   std::mutex mutex_;
   std::map<size_t, std::vector<void*>> blocks_;
   size_t free_bytes_ = 0;
+  size_t bytes_in_use_ = 0;  // of blocks that were taken and not given back
 };
 
 /// Never destroyed: tensors of static objects may outlive it.
