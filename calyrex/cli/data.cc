@@ -4,10 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
-#include "calyrex/base/fields.h"
 #include "calyrex/cli/arguments.h"
 #include "calyrex/cli/commands.h"
 #include "calyrex/cli/data_commands.h"
+#include "calyrex/cli/value_name.h"
 #include "calyrex/data/answers.h"
 #include "calyrex/data/grader.h"
 #include "calyrex/data/report_text.h"
@@ -96,10 +96,8 @@ void add_build_command(CLI::App& data_group, Run& run) {
       ->add_option("--overrule-rows", data.test_overrule_rows_per_rule,
                    "Rows a trained rule in test.jsonl where the user tries to overrule it")
       ->capture_default_str();
-  std::map<std::string, data::RowFormat> formats;
-  for (const auto& entry : enum_names(options->format)) formats[std::string(entry.name)] = entry.value;
   rules->add_option("--format", options->format, "Layout of the rows: messages, sharegpt or alpaca")
-      ->transform(CLI::CheckedTransformer(formats).description(""))
+      ->transform(value_name<data::RowFormat>())
       ->default_str("messages");
   rules->add_flag("--list", options->list, "Print the rules and exit");
   rules->add_flag("--json", options->json, "Print the manifest");

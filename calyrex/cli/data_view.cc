@@ -13,6 +13,7 @@
 #include "calyrex/cli/arguments.h"
 #include "calyrex/cli/data_commands.h"
 #include "calyrex/cli/terminal.h"
+#include "calyrex/cli/value_name.h"
 #include "calyrex/data/layout.h"
 #include "calyrex/data/row_stats.h"
 #include "calyrex/text/chat_encoder.h"
@@ -32,10 +33,8 @@ struct FileFlags {
 void add_file_flags(CLI::App& command, FileFlags& flags) {
   command.add_option("--model", flags.model, "Model whose template and tokens are used")->check(not_empty());
   command.add_option("--chat-template", flags.chat_template, "Template file, chatml or llama3");
-  std::map<std::string, data::Layout> layouts;
-  for (const auto& entry : enum_names(flags.layout.layout)) layouts[std::string(entry.name)] = entry.value;
   command.add_option("--layout", flags.layout.layout, "Layout of the rows; told by their keys unless given")
-      ->transform(CLI::CheckedTransformer(layouts).description(""))
+      ->transform(value_name<data::Layout>())
       ->default_str("auto");
   command.add_option("--instructions", flags.instructions,
                      "Wordings of the tasks of instruction-induction rows: JSON {task: [instruction, ...]}");

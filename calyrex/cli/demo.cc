@@ -1,18 +1,22 @@
 // calyrex demo: builds rule data, trains an adapter on it, and shows what it does to held-out questions.
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include "calyrex/base/config_node.h"
 #include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
+#include "calyrex/base/folder_lock.h"
 #include "calyrex/base/json.h"
 #include "calyrex/base/log.h"
 #include "calyrex/cli/arguments.h"
@@ -53,8 +57,11 @@ struct Seconds {
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// The configuration as it is trained with, written to the output, so that `calyrex train` can repeat it.
-fs::path write_config(const DemoOptions& options) {
+fs::path data_folder(const DemoOptions& options) { return options.output / "data"; }
+fs::path config_path(const DemoOptions& options) { return options.output / "demo.yaml"; }
+
+/// The configuration as it is trained with.
+Json make_config(const DemoOptions& options) {
   ConfigNode tree = options.config.empty() ? parse_yaml(demo_config(), "configs/demo.yaml")
                                            : read_yaml_file(options.config);
   const auto set = [&](const std::string& key, const Json& value) {
@@ -63,21 +70,56 @@ fs::path write_config(const DemoOptions& options) {
   set("model", options.model);
   set("output", options.output.string());
   Json file = Json::object();
-  file["path"] = (options.output / "data" / "train.jsonl").string();
+  file["path"] = (data_folder(options) / "train.jsonl").string();
   set("data.train", Json::array({file}));
   set("train.seed", options.data.seed);
   if (options.steps) set("train.max_steps", *options.steps);
-  const fs::path path = options.output / "demo.yaml";
-  // JSON is YAML: the tree is written as it is read back.
-  write_file_atomically(path, to_json_text(config_to_json(tree)));
-  return path;
+  return config_to_json(tree);
+}
+
+/// Keys that differ, as train.max_steps.
+std::vector<std::string> differing_keys(const Json& before, const Json& after) {
+  const Json old_leaves = before.flatten(), new_leaves = after.flatten();
+  std::set<std::string> keys;
+  for (const auto& [key, value] : new_leaves.items()) {
+    if (!old_leaves.contains(key) || old_leaves[key] != value) keys.insert(key);
+  }
+  for (const auto& [key, value] : old_leaves.items()) {
+    if (!new_leaves.contains(key)) keys.insert(key);
+  }
+  std::vector<std::string> dotted;
+  for (std::string key : keys) {
+    std::replace(key.begin(), key.end(), '/', '.');
+    dotted.push_back(key.substr(1));
+  }
+  return dotted;
+}
+
+/// Before data and settings of an earlier demo are replaced: training would refuse to go on with these.
+void refuse_other_settings(const DemoOptions& options, const Json& config, const Json& manifest) {
+  const fs::path record_path = options.output / "training.json", config_file = config_path(options);
+  if (options.restart || !fs::exists(record_path)) return;
+  std::vector<std::string> differences;
+  if (fs::exists(config_file)) {
+    differences = differing_keys(config_to_json(read_yaml_file(config_file)), config);
+  }
+  const Json record = read_json_file(record_path);
+  const auto digest = "/data/train/0/sha256"_json_pointer;
+  if (!record.contains(digest) || record[digest] != manifest["files"]["train.jsonl"]["sha256"])
+    differences.emplace_back("the training rows");
+  if (differences.empty()) return;
+  fail(ErrorCode::kInvalidArgument,
+       "{} holds a demo that was made otherwise ({}); give the old settings, another --output, or --restart "
+       "to "
+       "begin anew",
+       options.output.string(), fmt::join(differences, ", "));
 }
 
 /// What training.json tells of the finished run.
 Json training_record(const fs::path& output) { return read_json_file(output / "training.json"); }
 
 data::Comparison ask_and_grade(const DemoOptions& options) {
-  auto rows = data::read_rule_rows(options.output / "data" / "test.jsonl");
+  auto rows = data::read_rule_rows(data_folder(options) / "test.jsonl");
   const auto model = torch_part().open_language_model({.model = options.model});
   model->load_adapter(kAdapterName, options.output);
   ProgressLine progress;
@@ -98,7 +140,7 @@ data::Comparison ask_and_grade(const DemoOptions& options) {
 
 Json describe(const DemoOptions& options, const data::Comparison& comparison, const Seconds& seconds) {
   const Json training = training_record(options.output);
-  const Json data_manifest = read_json_file(options.output / "data" / "manifest.json");
+  const Json data_manifest = read_json_file(data_folder(options) / "manifest.json");
   Json json = Json::object();
   json["format"] = "calyrex-demo";
   json["version"] = 1;
@@ -135,15 +177,25 @@ std::string next_steps(const DemoOptions& options) {
 }
 
 void run_demo(const DemoOptions& options) {
-  make_directories(options.output);
   Seconds seconds;
   const Clock::time_point start = Clock::now();
-  const Json manifest =
-      data::write_rule_data(options.data, data::RowFormat::kMessages, options.output / "data");
+  const Json config = make_config(options);
+  const data::RuleFileSet rows = data::make_rule_files(options.data, data::RowFormat::kMessages);
+  const std::optional<FolderLock> lock = FolderLock::try_lock(data_folder(options));
+  if (!lock) {
+    fail(ErrorCode::kResourceExhausted,
+         "another process makes a demo in {}; wait for it or choose another --output",
+         options.output.string());
+  }
+  refuse_other_settings(options, config, rows.manifest);
+  data::write_rule_files(rows, data_folder(options));
+  // JSON is YAML: `calyrex train` reads it back.
+  write_file_atomically(config_path(options), to_json_text(config));
   seconds.data = since(start);
-  log_info("{} training rows and {} test rows in {}", manifest["files"]["train.jsonl"]["rows"].get<int64_t>(),
-           manifest["files"]["test.jsonl"]["rows"].get<int64_t>(), (options.output / "data").string());
-  torch_part().train({.config_path = write_config(options), .overrides = {}, .restart = options.restart});
+  log_info("{} training rows and {} test rows in {}",
+           rows.manifest["files"]["train.jsonl"]["rows"].get<int64_t>(),
+           rows.manifest["files"]["test.jsonl"]["rows"].get<int64_t>(), data_folder(options).string());
+  torch_part().train({.config_path = config_path(options), .overrides = {}, .restart = options.restart});
   seconds.training = training_record(options.output)["seconds"].get<double>();
   const Clock::time_point asking = Clock::now();
   const data::Comparison comparison = ask_and_grade(options);
@@ -158,7 +210,7 @@ void run_demo(const DemoOptions& options) {
     return;
   }
   fmt::print("{}\n", data::format_comparison(comparison.base, comparison.adapter, comparison.difference));
-  fmt::print("Side by side (the first test row of {} rules, not chosen by the answers):\n\n{}\n", kExamples,
+  fmt::print("Side by side (the first test row of a rule each, not chosen by the answers):\n\n{}\n",
              data::format_examples(comparison, kExamples));
   fmt::print("Training took {}, grading {}.\n\n{}", format_duration(seconds.training),
              format_duration(seconds.grading), next_steps(options));
@@ -182,8 +234,10 @@ void add_demo_command(CLI::App& app, Run& run) {
       ->capture_default_str();
   command->add_option("--rules", options->data.rules, "Only these rules, by name (a,b,c); default: all")
       ->delimiter(',');
-  command->add_option("--steps", options->steps, "Optimiser steps; default: as the configuration says");
+  command->add_option("--steps", options->steps, "Optimiser steps; default: as the configuration says")
+      ->check(whole_number<int64_t>(1));
   command->add_option("--max-new-tokens", options->max_new_tokens, "Longest answer when grading")
+      ->check(whole_number<int64_t>(1))
       ->capture_default_str();
   command->add_option("--config", options->config,
                       "Training settings; default: the built-in configs/demo.yaml");

@@ -36,10 +36,13 @@ Json describe_rules(const std::vector<std::string>& names) {
   return rules;
 }
 
-Json write_rows(const std::vector<RuleRow>& rows, RowFormat format, const std::filesystem::path& path) {
+std::string to_lines(const std::vector<RuleRow>& rows, RowFormat format) {
   std::string text;
   for (const RuleRow& row : rows) text += to_json_line(row_to_json(to_chat_row(row), format)) + "\n";
-  write_file_atomically(path, text);
+  return text;
+}
+
+Json describe_file(const std::vector<RuleRow>& rows, const std::string& text) {
   Json entry = Json::object();
   entry["rows"] = rows.size();
   entry["sha256"] = sha256_hex(text);
@@ -49,10 +52,10 @@ Json write_rows(const std::vector<RuleRow>& rows, RowFormat format, const std::f
 
 }  // namespace
 
-Json write_rule_data(const RuleDataOptions& options, RowFormat format, const std::filesystem::path& folder) {
+RuleFileSet make_rule_files(const RuleDataOptions& options, RowFormat format) {
   const RuleData data = build_rule_data(options);
-  AtomicDirectory directory(folder);
-  Json manifest = Json::object();
+  RuleFileSet set;
+  Json& manifest = set.manifest;
   manifest["kind"] = "rules";
   manifest["seed"] = options.seed;
   manifest["format"] = to_string(format);
@@ -61,12 +64,25 @@ Json write_rule_data(const RuleDataOptions& options, RowFormat format, const std
   manifest["options"]["test_rows"] = options.test_rows_per_rule;
   manifest["options"]["overrule_rows"] = options.test_overrule_rows_per_rule;
   manifest["rules"] = describe_rules(options.rules);
-  manifest["files"]["train.jsonl"] = write_rows(data.train, format, directory.staging() / "train.jsonl");
-  manifest["files"]["dev.jsonl"] = write_rows(data.dev, format, directory.staging() / "dev.jsonl");
-  manifest["files"]["test.jsonl"] = write_rows(data.test, format, directory.staging() / "test.jsonl");
-  write_file_atomically(directory.staging() / "manifest.json", to_json_text(manifest));
+  for (const auto& [name, rows] :
+       {std::pair("train.jsonl", &data.train), {"dev.jsonl", &data.dev}, {"test.jsonl", &data.test}}) {
+    set.files.emplace_back(name, to_lines(*rows, format));
+    manifest["files"][name] = describe_file(*rows, set.files.back().second);
+  }
+  return set;
+}
+
+void write_rule_files(const RuleFileSet& set, const std::filesystem::path& folder) {
+  AtomicDirectory directory(folder);
+  for (const auto& [name, text] : set.files) write_file_atomically(directory.staging() / name, text);
+  write_file_atomically(directory.staging() / "manifest.json", to_json_text(set.manifest));
   directory.commit_files("manifest.json");
-  return manifest;
+}
+
+Json write_rule_data(const RuleDataOptions& options, RowFormat format, const std::filesystem::path& folder) {
+  RuleFileSet set = make_rule_files(options, format);
+  write_rule_files(set, folder);
+  return std::move(set.manifest);
 }
 
 std::vector<RuleRow> read_rule_rows(const std::filesystem::path& path) {

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "calyrex/base/json.h"
 #include "calyrex/data/row.h"
@@ -9,9 +12,21 @@
 
 namespace calyrex::data {
 
-/// Builds and writes the set into `folder`, which appears whole or not at all and replaces an older one of
-/// that name. Returns the manifest: {"kind", "seed", "format", "options", "rules": [...], "files": {name:
-/// {"rows", "sha256", "sorts"}}}. Equal options give equal bytes.
+/// The set before it is written.
+struct RuleFileSet {
+  Json manifest;
+  std::vector<std::pair<std::string, std::string>> files;  // name, text
+};
+
+/// Equal options give equal bytes.
+RuleFileSet make_rule_files(const RuleDataOptions& options, RowFormat format);
+
+/// Writes the set into `folder`, which appears whole or not at all and replaces an older one of
+/// that name. The manifest: {"kind", "seed", "format", "options", "rules": [...], "files": {name:
+/// {"rows", "sha256", "sorts"}}}.
+void write_rule_files(const RuleFileSet& set, const std::filesystem::path& folder);
+
+/// Makes and writes it; returns the manifest.
 Json write_rule_data(const RuleDataOptions& options, RowFormat format, const std::filesystem::path& folder);
 
 /// Rows of one of the files; errors name file and row.

@@ -41,8 +41,10 @@ void validate_scale(const AdapterChoice& adapter) {
 
 void validate_score_from(int64_t score_from, int64_t length) {
   if (score_from < 1 || score_from >= length) {
-    fail(ErrorCode::kInvalidArgument, "scoring must start at a token with another before it: 1 to {}, got {}",
-         length - 1, score_from);
+    fail(ErrorCode::kInvalidArgument,
+         "scoring would begin at token {} of {}, and a scored token needs another before it; give a longer "
+         "prompt, or one that ends where a token ends",
+         score_from, length);
   }
 }
 

@@ -20,6 +20,9 @@ std::string data_list(const RunRecord& record) {
 }
 
 std::string training_text(const RunRecord& record) {
+  if (!record.results.contains("steps")) {
+    return "## Training\n\nNone yet: with this adapter the model is the base model bit for bit.\n\n";
+  }
   const auto number = [&](const char* key) { return record.results.value(key, 0.0); };
   return fmt::format(
       "## Training\n\n"

@@ -8,6 +8,7 @@
 
 namespace calyrex::train {
 
+/// A record without results is of an adapter that was not trained.
 std::string adapter_card(const weights::AdapterConfig& config, const RunRecord& record,
                          int64_t num_parameters);
 

@@ -10,6 +10,7 @@
 #include "calyrex/base/sha256.h"
 #include "calyrex/model/device.h"
 #include "calyrex/train/metrics.h"
+#include "calyrex/train/model_card.h"
 #include "calyrex/train/schedule.h"
 #include "calyrex/train/session.h"
 #include "calyrex/train/signals.h"
@@ -60,9 +61,9 @@ class Run {
       : loaded_(std::move(loaded)),
         shared_(std::move(shared)),
         folder_(loaded_.config.output),
-        store_(loaded_.config.output, loaded_.config.train.keep_checkpoints) {
+        store_(loaded_.config.output, loaded_.config.train.keep_checkpoints),
+        restart_(existing == Existing::kRestart) {
     refuse_own_model();
-    if (existing == Existing::kRestart) folder_.restart();
     folder_.clean_up();
     store_.clean_up();
   }
@@ -97,8 +98,9 @@ class Run {
   /// False when the run is finished already.
   bool prepare() {
     record_.config = write_fields(loaded_.config);
-    std::optional<RunRecord> existing = folder_.read_record();
-    if (!existing && !store_.empty()) {
+    std::optional<RunRecord> existing;
+    if (!restart_) existing = folder_.read_record();
+    if (!existing && !restart_ && !store_.empty()) {
       fail(ErrorCode::kInvalidArgument,
            "{} holds checkpoints without the training.json of their run; choose another output or give "
            "--restart",
@@ -110,7 +112,12 @@ class Run {
     ChatFiles eval_files = read_chat_files(eval_paths(loaded_.config.data));
     record_.train_files = train_files.files;
     record_.eval_files = eval_files.files;
-    if (existing) check_same_run(*existing, record_, folder_.path());
+    if (existing) {
+      check_same_run(*existing, record_, folder_.path());
+      // As it was written: keys that came after it are not in the digest of its checkpoints.
+      record_.config = existing->config;
+      record_.config["output"] = loaded_.config.output;
+    }
     if (existing && existing->status == RunRecord::Status::kFinished &&
         fs::exists(folder_.path() / (trains_all() ? "config.json" : "adapter_config.json"))) {
       log_info("{} is finished; --restart trains it anew", folder_.path().string());
@@ -128,7 +135,8 @@ class Run {
   }
 
   void open_session(const std::optional<RunRecord>& existing, ChatFiles train_files, ChatFiles eval_files) {
-    const std::optional<Checkpoint> checkpoint = store_.newest();
+    std::optional<Checkpoint> checkpoint;
+    if (!restart_) checkpoint = store_.newest();
     model_ = weights::open_model(loaded_.config.model);
     StartingPoint point = find_starting_point(loaded_, *model_, checkpoint);
     std::string date = loaded_.config.chat.date.value_or(today());
@@ -136,6 +144,8 @@ class Run {
     encoder_ = make_encoder(loaded_, *model_, checkpoint, date, point);
     adapter_config_ = point.config;
     record_.chat_date = date;
+    // The earlier run goes only now that data, model and template of the new one were read.
+    if (restart_) folder_.restart();
     if (!existing) folder_.write_record(record_);
     session_ = std::make_unique<Session>(loaded_, model_, std::move(train_files), std::move(eval_files),
                                          encoder_, point, shared_);
@@ -279,6 +289,7 @@ class Run {
   SharedWork shared_;
   RunFolder folder_;
   CheckpointStore store_;
+  bool restart_;
   RunRecord record_;
   RunState state_;
   weights::AdapterConfig adapter_config_;  // as it is written beside the weights
@@ -318,7 +329,8 @@ void write_new_adapter(const NewAdapterRequest& request) {
   const auto adapter = model::create_adapter(config, *model, init, at::kFloat, at::Device(at::kCPU),
                                              model::AdapterUse::kServe);
   const model::AdapterTensors tensors = model::export_tensors(*adapter, weights::DType::kF32);
-  std::vector<std::pair<std::string, std::string>> extra;
+  std::vector<std::pair<std::string, std::string>> extra = {
+      {"README.md", adapter_card(config, RunRecord{}, adapter->num_parameters())}};
   if (model->tokenizer().chat_template)
     extra.emplace_back("chat_template.jinja", *model->tokenizer().chat_template);
   weights::write_adapter(request.output, config, tensors.tensors, extra);

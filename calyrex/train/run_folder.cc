@@ -83,6 +83,7 @@ RunRecord record_from_json(const Json& json, std::string_view source) {
     record.status =
         json.at("status") == "finished" ? RunRecord::Status::kFinished : RunRecord::Status::kRunning;
     record.config = json.at("config");
+    if (!record.config.is_object()) fail(ErrorCode::kCorruptData, "{}: \"config\" is no object", source);
     if (!json.at("chat_date").is_null()) record.chat_date = json.at("chat_date").get<std::string>();
     record.train_files = files_from_json(json.at("data").at("train"));
     record.eval_files = files_from_json(json.at("data").at("eval"));
@@ -94,7 +95,9 @@ RunRecord record_from_json(const Json& json, std::string_view source) {
 }
 
 void check_same_run(const RunRecord& existing, const RunRecord& wanted, const fs::path& folder) {
-  std::vector<std::string> differences = config_differences(existing.config, wanted.config);
+  Json before = write_fields(TrainConfig{});  // for keys that came after that run
+  before.update(existing.config, /*merge_objects=*/true);
+  std::vector<std::string> differences = config_differences(before, wanted.config);
   add_file_differences(existing.train_files, wanted.train_files, "data.train", differences);
   add_file_differences(existing.eval_files, wanted.eval_files, "data.eval", differences);
   if (differences.empty()) return;

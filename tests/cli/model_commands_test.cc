@@ -165,6 +165,16 @@ TEST(Score, WritesRowsInOrderInTheFixedFormat) {
   EXPECT_EQ(i, 40);
 }
 
+TEST(Score, ACompletionWithoutATokenBeforeItNamesTheLine) {
+  const test::TemporaryFolder folder;
+  const std::string rows = folder.write("rows.jsonl", R"({"prompt": "", "completion": "b"})");
+  const test::ProgramResult result =
+      run("score --model tests/golden/models/qwen2 --input " + rows + " --output -");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.errors, HasSubstr("rows.jsonl:1: scoring would begin at token 0 of 1"));
+  EXPECT_THAT(result.errors, HasSubstr("give a longer prompt"));
+}
+
 TEST(Score, SpansOutsideTheRowNameTheLine) {
   const test::TemporaryFolder folder;
   const std::string input =

@@ -1,0 +1,59 @@
+// calyrex demo by the real program on a tiny random model: what it leaves, and that it repeats itself.
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "calyrex/base/json.h"
+#include "tests/cli/run_program.h"
+
+namespace calyrex {
+namespace {
+
+using testing::HasSubstr;
+
+/// A folder for demos, and a tiny model whose context holds their questions.
+class Demo : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::copy("tests/golden/models/qwen3", folder_.path() / "model");
+    Json config = parse_json(test::read_text(folder_.path() / "model/config.json"), "config.json");
+    config["max_position_embeddings"] = 2048;
+    folder_.write("model/config.json", to_json_text(config));
+  }
+
+  std::filesystem::path output(const std::string& name) const { return folder_.path() / name; }
+
+  test::ProgramResult demo(const std::string& name, const std::string& size = "--rows 60 --steps 2") const {
+    return test::run_program(CALYREX_PROGRAM, "demo --model " + output("model").string() +
+                                                  " --test-rows 8 --max-new-tokens 4 --rules "
+                                                  "upper_case,no_commas,hashtag --output " +
+                                                  output(name).string() + " " + size);
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(Demo, OtherSettingsAreRefusedBeforeAnythingIsReplaced) {
+  ASSERT_EQ(demo("a").exit_code, 0);
+  const std::string rows = test::read_text(output("a") / "data/train.jsonl");
+  const std::string settings = test::read_text(output("a") / "demo.yaml");
+  const std::pair<std::string, std::string> cases[] = {
+      {"--rows 60 --steps 2 --seed 1", "(train.seed, the training rows)"},
+      {"--rows 61 --steps 2", "(the training rows)"},
+      {"--rows 60 --steps 3", "(train.max_steps)"}};
+  for (const auto& [arguments, keys] : cases) {
+    const test::ProgramResult result = demo("a", arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr(keys));
+    EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << result.errors;
+    EXPECT_EQ(test::read_text(output("a") / "data/train.jsonl"), rows);
+    EXPECT_EQ(test::read_text(output("a") / "demo.yaml"), settings);
+  }
+  const test::ProgramResult anew = demo("a", "--rows 60 --steps 2 --seed 1 --restart");
+  EXPECT_EQ(anew.exit_code, 0) << anew.errors;
+  EXPECT_NE(test::read_text(output("a") / "data/train.jsonl"), rows);
+}
+
+}  // namespace
+}  // namespace calyrex
