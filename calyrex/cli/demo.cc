@@ -145,7 +145,7 @@ Json describe(const DemoOptions& options, const data::Comparison& comparison, co
   json["format"] = "calyrex-demo";
   json["version"] = 1;
   json["model"] = options.model;
-  json["adapter"] = options.output.string();
+  json["output"] = options.output.string();
   json["seed"] = options.data.seed;
   json.update(data::comparison_to_json(comparison, kExamples));
   json["seconds"]["data"] = seconds.data;

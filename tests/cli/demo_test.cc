@@ -34,6 +34,34 @@ class Demo : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
+/// What is on standard output, without the times and the folder.
+std::string table_of(const test::ProgramResult& result) {
+  return result.output.substr(0, result.output.find("Training took"));
+}
+
+TEST_F(Demo, LeavesAdapterTableAndPageAndRepeatsThem) {
+  const std::filesystem::path first = output("a"), second = output("b");
+  const test::ProgramResult result = demo("a");
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  for (const char* text : {"Rules in training", "Capital letters only", "Rules never trained", "hashtag",
+                           "Adapter minus base", "adapter", "calyrex chat --model"}) {
+    EXPECT_THAT(result.output, HasSubstr(text));
+  }
+  for (const char* name : {"adapter_model.safetensors", "answers.jsonl", "report.html", "demo.yaml"}) {
+    EXPECT_TRUE(std::filesystem::is_regular_file(first / name)) << name;
+  }
+  const Json report = parse_json(test::read_text(first / "demo.json"), "demo.json");
+  EXPECT_EQ(report["adapter"]["rules"].size(), 3u);
+  EXPECT_EQ(report["training"]["steps"], 2);
+  const test::ProgramResult again = demo("b");
+  EXPECT_EQ(table_of(again), table_of(result));
+  EXPECT_EQ(test::read_text(second / "answers.jsonl"), test::read_text(first / "answers.jsonl"));
+  // Where it is done it is only graded anew.
+  const test::ProgramResult graded = demo("a");
+  EXPECT_THAT(graded.errors, HasSubstr("is finished"));
+  EXPECT_EQ(table_of(graded), table_of(result));
+}
+
 TEST_F(Demo, OtherSettingsAreRefusedBeforeAnythingIsReplaced) {
   ASSERT_EQ(demo("a").exit_code, 0);
   const std::string rows = test::read_text(output("a") / "data/train.jsonl");

@@ -172,7 +172,7 @@ TEST_F(DefaultBackbone, ScaleZeroScoresAreTheBaseBitForBit) {
 
 TEST_F(DefaultBackbone, AutoPrecisionStaysClose) {
   const auto engine = open(lm::Precision::kAuto);
-  for (const std::string run : {"base", "late8th@0.5"}) {
+  for (const std::string run : {"base", "late8th@1", "late8th@0.5", "mixed@1"}) {
     const double mean = compare(*engine, run).second;
     RecordProperty("mean_difference_" + run, std::to_string(mean));
     EXPECT_LE(mean, kBFloat16MeanDifference) << run << " in " << engine->info().dtype;

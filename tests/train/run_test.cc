@@ -145,6 +145,39 @@ TEST(TrainingRun, RestartRemovesItsOwnFilesOnly) {
   EXPECT_EQ(read_metrics(folder / "run").size(), 1u);
 }
 
+TEST(TrainingRun, ARestartThatCannotBeginLeavesTheRunAsItWas) {
+  const test::TempFolder folder;
+  const auto config = write_tiny_config(folder.path(), {"train.max_steps=1"});
+  run_training({.config_path = config});
+  const std::string adapter = file_bytes(folder / "run/adapter_model.safetensors");
+  const std::string record = file_bytes(folder / "run/training.json");
+  for (const std::string mistake : {"data.train=[{path: no/such.jsonl}]", "model=no/such.gguf",
+                                    "adapter.init_from=no/such", "chat.template=no/such.jinja"}) {
+    EXPECT_THROW(
+        run_training({.config_path = config, .overrides = {mistake}, .existing = Existing::kRestart}), Error)
+        << mistake;
+    EXPECT_EQ(file_bytes(folder / "run/adapter_model.safetensors"), adapter) << mistake;
+    EXPECT_EQ(file_bytes(folder / "run/training.json"), record) << mistake;
+    EXPECT_TRUE(fs::exists(folder / "run/checkpoints/step-00000001")) << mistake;
+  }
+}
+
+TEST(TrainingRun, ARunFromBeforeASettingCameCountsAsItsDefault) {
+  const test::TempFolder folder;
+  const auto config = write_tiny_config(folder.path(), {"train.max_steps=1"});
+  run_training({.config_path = config});
+  const fs::path path = folder / "run/training.json";
+  Json record = read_json_file(path);
+  ASSERT_EQ(record["config"]["adapter"]["span"].erase("role"), 1u);
+  write_file_atomically(path, to_json_text(record));
+  run_training({.config_path = config});
+  EXPECT_EQ(read_json_file(path), record) << "a finished run is left alone";
+  EXPECT_NE(failure_message({.config_path = config, .overrides = {"adapter.span.role=user"}},
+                            ErrorCode::kInvalidArgument)
+                .find("(adapter.span.role: \"system\" -> \"user\")"),
+            std::string::npos);
+}
+
 TEST(TrainingRun, KeepsTheNewestCheckpointsAndDropsLeftovers) {
   const test::TempFolder folder;
   const auto config = write_tiny_config(
