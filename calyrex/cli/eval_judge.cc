@@ -20,12 +20,14 @@
 #include "calyrex/cli/eval_models.h"
 #include "calyrex/cli/info_table.h"
 #include "calyrex/cli/interrupts.h"
+#include "calyrex/data/grader.h"
 #include "calyrex/eval/judge/agreement.h"
 #include "calyrex/eval/judge/judge_ask.h"
 #include "calyrex/eval/judge/verdict_file.h"
 #include "calyrex/eval/run/ask.h"
 #include "calyrex/eval/run/dispatcher.h"
 #include "calyrex/eval/run/response_cache.h"
+#include "calyrex/eval/tasks/sysbench.h"
 #include "calyrex/eval/tasks/sysbench_data.h"
 
 namespace calyrex::cli {
@@ -127,12 +129,9 @@ eval::VerdictTable read_answers(const std::vector<JudgedTurn>& turns, const std:
   return table;
 }
 
-eval::VerdictTable judge_turns(const JudgeOptions& options, const eval::VerdictTable& published,
-                               Json& unread) {
-  if (options.data.empty()) {
-    fail(ErrorCode::kInvalidArgument, "--judge needs --data: the folder with SysBench's dialogues");
-  }
-  const auto dialogues = eval::read_sysbench(eval::find_sysbench_file(options.data));
+eval::VerdictTable judge_turns(const JudgeOptions& options,
+                               const std::vector<eval::SysbenchDialogue>& dialogues,
+                               const eval::VerdictTable& published, Json& unread) {
   const std::vector<JudgedTurn> turns = turns_to_judge(dialogues, published, options.limit);
   if (turns.empty()) {
     fail(ErrorCode::kInvalidArgument, "{}: holds no answers (field 'response') to judge", options.verdicts);
@@ -166,7 +165,26 @@ std::vector<eval::DoubleVerdict> pair_up(const eval::VerdictTable& ours,
   return pairs;
 }
 
-void print_agreement(const eval::Agreement& agreement, const Json& unread) {
+/// The benchmark's own metrics by either judge: {"judge": {...}, "published": {...}}.
+Json metrics_json(const std::vector<eval::SysbenchDialogue>& dialogues, const eval::VerdictTable& ours,
+                  const eval::VerdictTable& published) {
+  Json json;
+  for (const auto& [name, verdicts] : {std::pair("judge", &ours), std::pair("published", &published)}) {
+    json[name] = Json::object();
+    for (const auto& [metric, estimate] : eval::metrics_of_verdicts(dialogues, *verdicts))
+      json[name][metric] = data::estimate_to_json(estimate);
+  }
+  return json;
+}
+
+/// "87.1 / 76.4 / 54.4 %"
+std::string main_metrics(const Json& metrics) {
+  if (!metrics.contains("csr")) return "no dialogue is decided in full";
+  const auto percent = [&](const char* name) { return 100.0 * metrics[name]["value"].get<double>(); };
+  return fmt::format("{:.1f} / {:.1f} / {:.1f} %", percent("csr"), percent("isr"), percent("ssr"));
+}
+
+void print_agreement(const eval::Agreement& agreement, const Json& metrics, const Json& unread) {
   const auto interval = [](const data::Estimate& estimate) {
     return fmt::format("{:.3f} [{:.3f}, {:.3f}]", estimate.value, estimate.low, estimate.high);
   };
@@ -178,6 +196,10 @@ void print_agreement(const eval::Agreement& agreement, const Json& unread) {
   table.add("Only this judge", std::to_string(agreement.only_first));
   table.add("Only published", std::to_string(agreement.only_second));
   table.add("Neither", std::to_string(agreement.both_no));
+  if (!metrics.is_null()) {
+    table.add("This judge: CSR / ISR / SSR", main_metrics(metrics["judge"]));
+    table.add("Published: CSR / ISR / SSR", main_metrics(metrics["published"]));
+  }
   table.add("Not readable", fmt::format("{} turns", unread.size()));
   table.print();
   for (const Json& turn : unread) fmt::print("not readable: {}\n", to_json_line(turn));
@@ -187,9 +209,14 @@ void run_judge_agreement(const JudgeOptions& options) {
   if (options.judge.url.empty() == options.against.empty()) {
     fail(ErrorCode::kInvalidArgument, "give either --judge URL or --against FILE");
   }
+  if (options.against.empty() && options.data.empty()) {
+    fail(ErrorCode::kInvalidArgument, "--judge needs --data: the folder with SysBench's dialogues");
+  }
   const eval::VerdictTable published = eval::read_verdicts(options.verdicts);
+  std::vector<eval::SysbenchDialogue> dialogues;
+  if (!options.data.empty()) dialogues = eval::read_sysbench(eval::find_sysbench_file(options.data));
   Json unread = Json::array();
-  const eval::VerdictTable ours = options.against.empty() ? judge_turns(options, published, unread)
+  const eval::VerdictTable ours = options.against.empty() ? judge_turns(options, dialogues, published, unread)
                                                           : eval::read_verdicts(options.against);
   const std::vector<eval::DoubleVerdict> pairs = pair_up(ours, published);
   if (pairs.empty() && unread.empty()) {
@@ -197,12 +224,14 @@ void run_judge_agreement(const JudgeOptions& options) {
          options.verdicts);
   }
   const eval::Agreement agreement = eval::measure_agreement(pairs, /*seed=*/0);
+  const Json metrics = dialogues.empty() ? Json() : metrics_json(dialogues, ours, published);
   if (options.json) {
     Json json = eval::agreement_to_json(agreement);
+    if (!metrics.is_null()) json["metrics"] = metrics;
     json["unreadable"] = std::move(unread);
     fmt::print("{}", to_json_text(json));
   } else {
-    print_agreement(agreement, unread);
+    print_agreement(agreement, metrics, unread);
   }
 }
 
@@ -218,7 +247,8 @@ void add_eval_judge_command(CLI::App& eval, Run& run) {
           "--verdicts", options->verdicts,
           "Published verdicts, one turn a line; with 'response' for --judge (verdicts_llama3_8b.jsonl)")
       ->required();
-  command->add_option("--data", options->data, "Folder with SysBench's dialogues");
+  command->add_option("--data", options->data,
+                      "Folder with SysBench's dialogues; with --against: for its metrics");
   add_endpoint_flags(*command, "judge", "OpenAI-compatible endpoint that judges the answers anew",
                      options->judge);
   command->add_option("--against", options->against, "Verdicts that exist already, in the same layout");

@@ -12,6 +12,7 @@ namespace calyrex::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 ProgramResult program(const std::string& arguments) { return run_program(CALYREX_PROGRAM, arguments); }
 
@@ -48,6 +49,8 @@ TEST(JudgeAgreement, AsksTheJudgeOnceAndListsWhatItCannotRead) {
     EXPECT_EQ(json["n"], 2);
     EXPECT_EQ(json["both_yes"], 1);
     EXPECT_EQ(json["only_first"], 1);
+    EXPECT_TRUE(json["metrics"]["judge"].empty()) << "the second turn is not decided";
+    EXPECT_DOUBLE_EQ(json["metrics"]["published"]["isr"]["value"].get<double>(), 0.5);
     ASSERT_EQ(json["unreadable"].size(), 1u);
     EXPECT_EQ(json["unreadable"][0]["round_index"], 2);
     EXPECT_EQ(asked, 2) << "the second run asks nothing";
@@ -61,6 +64,11 @@ TEST(JudgeAgreement, TwoFilesNeedNoJudge) {
       program(fmt::format("eval judge-agreement --verdicts {0} --against {0}", verdicts));
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_THAT(result.output, HasSubstr("1.000 [1.000, 1.000]"));
+  EXPECT_THAT(result.output, Not(HasSubstr("CSR")));
+  folder.write("system_benchmark_eval_datas.json", kDialogue);
+  const ProgramResult metrics = program(fmt::format(
+      "eval judge-agreement --data {1} --verdicts {0} --against {0}", verdicts, folder.path().string()));
+  EXPECT_THAT(metrics.output, HasSubstr("66.7 / 50.0 / 0.0 %"));
   EXPECT_EQ(program(fmt::format("eval judge-agreement --verdicts {}", verdicts)).exit_code, 2);
   EXPECT_EQ(
       program(fmt::format("eval judge-agreement --verdicts {0}.none --against {0}", verdicts)).exit_code, 3);

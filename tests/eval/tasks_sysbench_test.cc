@@ -17,26 +17,14 @@ using testing::HasSubstr;
 
 std::filesystem::path published(const char* name) { return calyrex::test::eval_data() / "sysbench" / name; }
 
-/// Metrics of a published run from its verdict file.
-Metrics metrics_of_run(const std::filesystem::path& verdicts) {
-  const VerdictTable table = read_verdicts(verdicts);
-  std::vector<Graded> graded;
-  for (const SysbenchDialogue& dialogue : read_sysbench(find_sysbench_file(published("")))) {
-    std::vector<TurnDecisions> decisions;
-    for (size_t turn = 1; turn <= dialogue.turns.size(); ++turn) {
-      decisions.push_back(table.at({dialogue.system_id, static_cast<int64_t>(turn)}).decisions);
-    }
-    graded.push_back({.sample = nullptr, .verdict = {.scores = sysbench_scores(dialogue, decisions)}});
-  }
-  return sysbench_metrics(graded);
-}
-
 TEST(Sysbench, PublishedRunsToATenthOfAPoint) {
   CALYREX_NEED_DATA(published("expected_metrics.json"));
   const Json expected = read_json_file(published("expected_metrics.json"));
   for (const std::string run : {"gpt4o", "llama3_8b", "qwen2_7b"}) {
     const Json& wanted = expected.at("output/" + run + "/" + run + "_analysis.xlsx");
-    const Metrics metrics = metrics_of_run(published(("verdicts_" + run + ".jsonl").c_str()));
+    const Metrics metrics =
+        metrics_of_verdicts(read_sysbench(find_sysbench_file(published(""))),
+                            read_verdicts(published(("verdicts_" + run + ".jsonl").c_str())));
     for (const auto& [ours, theirs] :
          std::vector<std::pair<std::string, std::string>>{{"csr", "CSR"},
                                                           {"isr", "ISR"},
@@ -123,6 +111,20 @@ std::vector<TurnDecisions> decide(const std::vector<std::string>& turns) {
     decisions.push_back(one);
   }
   return decisions;
+}
+
+TEST(SysbenchScores, OfVerdictsCountDialoguesThatAreDecidedInFull) {
+  const std::vector<SysbenchDialogue> dialogues = {dialogue_of({1, 2})};
+  VerdictTable verdicts;
+  verdicts[{1, 1}].decisions = {{"1", Decision::kYes}};
+  EXPECT_TRUE(metrics_of_verdicts(dialogues, verdicts).empty());
+  verdicts[{1, 2}].decisions = {{"1", Decision::kYes}};
+  EXPECT_TRUE(metrics_of_verdicts(dialogues, verdicts).empty());
+  verdicts[{1, 2}].decisions["2"] = Decision::kNo;
+  const Metrics metrics = metrics_of_verdicts(dialogues, verdicts);
+  EXPECT_DOUBLE_EQ(metrics.at("csr").value, 2.0 / 3);
+  EXPECT_DOUBLE_EQ(metrics.at("isr").value, 0.5);
+  EXPECT_DOUBLE_EQ(metrics.at("ssr").value, 0.5);
 }
 
 TEST(SysbenchScores, HandComputed) {

@@ -1,6 +1,7 @@
 #include "calyrex/eval/tasks/sysbench.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "calyrex/base/error.h"
@@ -149,6 +150,22 @@ class SysbenchTask final : public Task {
   Metrics metrics(std::span<const Graded> graded) const override { return sysbench_metrics(graded); }
 };
 
+/// The decisions of every turn; nothing when a turn or a criterion is left out.
+std::optional<std::vector<TurnDecisions>> decisions_of(const SysbenchDialogue& dialogue,
+                                                       const VerdictTable& verdicts) {
+  std::vector<TurnDecisions> decisions;
+  for (const SysbenchTurn& turn : dialogue.turns) {
+    const auto number = static_cast<int64_t>(decisions.size()) + 1;
+    const auto found = verdicts.find({dialogue.system_id, number});
+    if (found == verdicts.end()) return std::nullopt;
+    for (const SysbenchCriterion& entry : turn.criteria) {
+      if (!found->second.decisions.contains(entry.criterion.id)) return std::nullopt;
+    }
+    decisions.push_back(found->second.decisions);
+  }
+  return decisions;
+}
+
 }  // namespace
 
 std::map<std::string, double> sysbench_scores(const SysbenchDialogue& dialogue,
@@ -201,6 +218,16 @@ Metrics sysbench_metrics(std::span<const Graded> graded) {
   }
   add_ratio("literal_csr", "literal_satisfied", "literal_criteria");
   return metrics;
+}
+
+Metrics metrics_of_verdicts(const std::vector<SysbenchDialogue>& dialogues, const VerdictTable& verdicts) {
+  std::vector<Graded> graded;
+  for (const SysbenchDialogue& dialogue : dialogues) {
+    if (const auto decisions = decisions_of(dialogue, verdicts)) {
+      graded.push_back({.sample = nullptr, .verdict = {.scores = sysbench_scores(dialogue, *decisions)}});
+    }
+  }
+  return sysbench_metrics(graded);
 }
 
 const Task& sysbench_task() {

@@ -9,6 +9,7 @@
 
 #include "calyrex/eval/core/task.h"
 #include "calyrex/eval/judge/judgement.h"
+#include "calyrex/eval/judge/verdict_file.h"
 #include "calyrex/eval/tasks/sysbench_data.h"
 
 namespace calyrex::eval {
@@ -24,5 +25,9 @@ std::map<std::string, double> sysbench_scores(const SysbenchDialogue& dialogue,
 /// csr (and by type), isr (and by alignment), ssr (and by dependence), literal_csr; each where it has
 /// samples.
 Metrics sysbench_metrics(std::span<const Graded> graded);
+
+/// Those metrics of a run whose verdicts exist already, over the dialogues that `verdicts` decides in full;
+/// none when there is no such dialogue.
+Metrics metrics_of_verdicts(const std::vector<SysbenchDialogue>& dialogues, const VerdictTable& verdicts);
 
 }  // namespace calyrex::eval
