@@ -34,6 +34,10 @@ void print_probe(const Json& report) {
   fmt::print("{} rows, {} rules; the probe learns from {} rows and is tried on {} of other wordings\n",
              report["rows"].get<int64_t>(), probe["rules"].size(), probe["train_rows"].get<int64_t>(),
              probe["test_rows"].get<int64_t>());
+  if (probe["test_rows"] == 0) {
+    fmt::print("no probe: every rule has one row; a larger --limit takes more\n");
+    return;
+  }
   for (const char* subject : {"base", "adapter"}) {
     if (!probe.contains(subject)) continue;
     size_t best = 0;

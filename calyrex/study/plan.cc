@@ -51,7 +51,7 @@ std::vector<Combination> combinations(const ConfigNode& grid) {
   for (const auto& [key, values] : grid.entries) {
     check_key(values, key, /*in_grid=*/true);
     if (values.kind != ConfigNode::Kind::kList || values.items.empty())
-      fields_internal::fail_kind(values, "grid." + key, "a list of values");
+      fields_internal::fail_kind(values, "grid." + key, "a list of at least one value");
     std::vector<Combination> longer;
     for (const Combination& combination : all) {
       for (const ConfigNode& value : values.items) {

@@ -92,6 +92,16 @@ TEST_F(Analyze, SameSeedSameReport) {
   EXPECT_FALSE(report["probe"].contains("adapter"));
 }
 
+TEST_F(Analyze, OneRowARuleIsTooFewForAProbe) {
+  const auto built = run(
+      "data build rules --rows 20 --test-rows 1 --rules upper_case,begins_with,one_word,no_commas --output " +
+      path("few"));
+  ASSERT_EQ(built.exit_code, 0) << built.errors;
+  const test::ProgramResult result = run(flags(0) + "--limit 4 --data " + path("few/test.jsonl"));
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.output, HasSubstr("no probe: every rule has one row"));
+}
+
 TEST_F(Analyze, OtherKindsOfAdapter) {
   const test::ProgramResult mlp = run(flags() + "--json --adapter tests/golden/model/llama.parallel_mlp");
   ASSERT_EQ(mlp.exit_code, 0) << mlp.errors;
