@@ -107,7 +107,8 @@ TEST_P(LoaderMutations, LoadOrThrow) {
   const std::string folder = testing::TempDir() + "mutations_" + one.name + "/";
   std::filesystem::create_directories(folder + "email");
   const auto write = [&](const std::string& name, const std::string& text) {
-    std::ofstream(folder + name, std::ios::binary | std::ios::trunc) << text;
+    std::filesystem::remove(folder + name);  // a file that is cut and rewritten is flushed to the disk
+    std::ofstream(folder + name, std::ios::binary) << text;
   };
   write(one.file, one.text);
   if (one.beside != nullptr) write(one.beside, one.beside_text);
