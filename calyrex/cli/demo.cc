@@ -109,9 +109,8 @@ void refuse_other_settings(const DemoOptions& options, const Json& config, const
     differences.emplace_back("the training rows");
   if (differences.empty()) return;
   fail(ErrorCode::kInvalidArgument,
-       "{} holds a demo that was made otherwise ({}); give the old settings, another --output, or --restart "
-       "to "
-       "begin anew",
+       "{} holds a demo that was made otherwise ({}); give the old settings, another --output, or "
+       "--restart to begin anew",
        options.output.string(), fmt::join(differences, ", "));
 }
 
