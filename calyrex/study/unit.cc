@@ -281,7 +281,6 @@ std::optional<Json> run_unit(const Unit& unit, train::EncodedRowsCache& rows) {
   result["name"] = unit.name;
   model::release_unused_memory();  // of the unit before
   result["training"] = unit.trains ? train_or_keep_failure(unit, rows) : Json();
-  model::release_unused_memory();
   const Clock::time_point start = Clock::now();
   result["eval"] = Json::array();
   const std::unique_ptr<eval::LocalSubjects> local = open_subjects(unit);

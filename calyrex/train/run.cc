@@ -8,6 +8,7 @@
 #include "calyrex/base/error.h"
 #include "calyrex/base/log.h"
 #include "calyrex/base/sha256.h"
+#include "calyrex/model/cpu_allocator.h"
 #include "calyrex/model/device.h"
 #include "calyrex/train/metrics.h"
 #include "calyrex/train/model_card.h"
@@ -305,6 +306,7 @@ void run_training(const RunRequest& request) {
   LoadedConfig loaded = load_train_config(request.config_path, request.overrides);
   const StopSignals signals;
   Run(std::move(loaded), request.existing, request.shared).execute();
+  model::release_unused_memory();  // for what the process does next
 }
 
 void write_new_adapter(const NewAdapterRequest& request) {
