@@ -4,10 +4,11 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <list>
 #include <map>
 #include <mutex>
 #include <new>
-#include <vector>
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
@@ -21,9 +22,9 @@ namespace {
 constexpr size_t kAlignment = 64;
 /// Smaller requests go to the C library, which serves them well.
 constexpr size_t kSmallestCached = size_t{64} << 10;
-/// More free memory than this is given back at once: less where much is in use, and blocks of other sizes
-/// come in great numbers.
-constexpr size_t kMaxFreeBytes = size_t{1} << 30;
+/// Of more free memory than this the blocks that were given back first go to the system: less where much is
+/// in use, and blocks of other sizes come in great numbers.
+constexpr size_t kMaxFreeBytes = size_t{640} << 20;
 constexpr size_t kMuchInUse = size_t{3} << 29;
 constexpr size_t kMaxFreeBesideMuch = size_t{256} << 20;
 
@@ -53,38 +54,49 @@ class FreeBlocks {
   void* take(size_t class_bytes) {
     const std::lock_guard lock(mutex_);
     bytes_in_use_ += class_bytes;
-    const auto found = blocks_.find(class_bytes);
-    if (found == blocks_.end() || found->second.empty()) return nullptr;
-    void* block = found->second.back();
+    const auto found = classes_.find(class_bytes);
+    if (found == classes_.end() || found->second.empty()) return nullptr;
+    const auto newest = found->second.back();
     found->second.pop_back();
+    void* block = newest->block;
+    by_age_.erase(newest);
     free_bytes_ -= class_bytes;
     return block;
   }
 
   void give(void* block, size_t class_bytes) {
     const std::lock_guard lock(mutex_);
-    blocks_[class_bytes].push_back(block);
+    classes_[class_bytes].push_back(by_age_.insert(by_age_.end(), {block, class_bytes}));
     free_bytes_ += class_bytes;
     bytes_in_use_ -= class_bytes;
-    if (free_bytes_ > (bytes_in_use_ > kMuchInUse ? kMaxFreeBesideMuch : kMaxFreeBytes)) release_locked();
+    shrink_to(bytes_in_use_ > kMuchInUse ? kMaxFreeBesideMuch : kMaxFreeBytes);
   }
 
   void release() {
     const std::lock_guard lock(mutex_);
-    release_locked();
+    shrink_to(0);
   }
 
  private:
-  void release_locked() {
-    for (auto& [class_bytes, blocks] : blocks_) {
-      for (void* block : blocks) ::munmap(block, class_bytes + kAlignment);
-      blocks.clear();
+  struct Block {
+    void* block;
+    size_t class_bytes;
+  };
+
+  void shrink_to(size_t bytes) {
+    while (free_bytes_ > bytes) {
+      const Block oldest = by_age_.front();
+      by_age_.pop_front();
+      classes_[oldest.class_bytes].pop_front();
+      ::munmap(oldest.block, oldest.class_bytes + kAlignment);
+      free_bytes_ -= oldest.class_bytes;
     }
-    free_bytes_ = 0;
   }
 
   std::mutex mutex_;
-  std::map<size_t, std::vector<void*>> blocks_;
+  std::list<Block> by_age_;  // oldest first
+  std::map<size_t, std::deque<std::list<Block>::iterator>>
+      classes_;  // the same blocks, each class oldest first
   size_t free_bytes_ = 0;
   size_t bytes_in_use_ = 0;  // of blocks that were taken and not given back
 };
