@@ -23,6 +23,12 @@ std::optional<FolderLock> FolderLock::try_lock(const std::filesystem::path& fold
   fail(ErrorCode::kIo, "cannot lock {}: {}", folder.string(), std::strerror(errno));
 }
 
+FolderLock FolderLock::lock_output(const std::filesystem::path& folder, std::string_view doing) {
+  if (std::optional<FolderLock> held = try_lock(folder)) return std::move(*held);
+  fail(ErrorCode::kResourceExhausted, "another process {} {}; wait for it or choose another output", doing,
+       folder.string());
+}
+
 FolderLock::FolderLock(FolderLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 FolderLock::~FolderLock() {

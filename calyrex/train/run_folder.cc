@@ -109,11 +109,8 @@ void check_same_run(const RunRecord& existing, const RunRecord& wanted, const fs
        fmt::join(differences, "; "));
 }
 
-RunFolder::RunFolder(fs::path path) : path_(std::move(path)), lock_(FolderLock::try_lock(path_)) {
-  if (lock_) return;
-  fail(ErrorCode::kResourceExhausted,
-       "another process is training into {}; wait for it or choose another output", path_.string());
-}
+RunFolder::RunFolder(fs::path path)
+    : path_(std::move(path)), lock_(FolderLock::lock_output(path_, "is training into")) {}
 
 std::optional<RunRecord> RunFolder::read_record() const {
   const fs::path file = path_ / kRecordFile;

@@ -71,7 +71,7 @@ class RunFolder {
 
  private:
   std::filesystem::path path_;
-  std::optional<FolderLock> lock_;
+  FolderLock lock_;
 };
 
 }  // namespace calyrex::train

@@ -71,13 +71,6 @@ Json run_configuration(const LoadedTask& task, const Subject& subject, const Run
   return json;
 }
 
-/// Two processes that append to the same files would drop each other's lines.
-FolderLock lock_output(const std::filesystem::path& output) {
-  if (std::optional<FolderLock> lock = FolderLock::try_lock(output)) return std::move(*lock);
-  fail(ErrorCode::kResourceExhausted,
-       "another process is evaluating into {}; wait for it or choose another output", output.string());
-}
-
 bool has_span(const LoadedTask& task) {
   return std::ranges::any_of(task.samples, [](const auto& sample) {
     const std::vector<Ask> asks = sample->next({});
@@ -89,7 +82,9 @@ class Runner {
  public:
   Runner(const std::vector<LoadedTask>& tasks, const std::vector<Subject>& subjects,
          const RunOptions& options)
-      : options_(options), lock_(lock_output(options.output)), cache_(options.output / "responses.jsonl") {
+      : options_(options),
+        lock_(FolderLock::lock_output(options.output, "is evaluating into")),
+        cache_(options.output / "responses.jsonl") {
     for (const LoadedTask& task : tasks) {
       for (const Subject& subject : subjects) open(task, subject);
     }
@@ -136,7 +131,7 @@ class Runner {
   bool stops_run(const Error& error) const;
 
   const RunOptions& options_;
-  FolderLock lock_;
+  FolderLock lock_;  // two processes that append to the same files would drop each other's lines
   ResponseCache cache_;
   std::deque<TaskRun> runs_;
   std::deque<std::shared_ptr<SampleWork>> generate_queue_;
