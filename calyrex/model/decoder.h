@@ -87,10 +87,8 @@ class Decoder {
   at::Tensor final_norm(const at::Tensor& hidden) const;
   /// lm_head of normed rows: [rows, hidden_size] compute dtype -> [rows, vocab_size] float32.
   at::Tensor logits(const at::Tensor& normed) const;
-  /// [vocab_size, hidden_size] in the compute dtype.
-  const at::Tensor& head_weight() const { return weights_.head.plain(); }
-  /// The head's leaf; undefined unless it is trained.
-  const at::Tensor& trained_head() const { return weights_.head.trained.leaf; }
+  /// [vocab_size, hidden_size]
+  const LinearWeight& head() const { return weights_.head; }
 
  private:
   /// Whether this layer gives `output_rows` only.

@@ -86,6 +86,10 @@ at::Tensor LinearWeight::multiply(const at::Tensor& x) const {
   return trained.defined() ? trained_linear(x, trained.leaf, trained.compute) : frozen_linear(x, frozen);
 }
 
+at::Tensor LinearWeight::multiply_backward(const at::Tensor& grad) const {
+  return trained.defined() ? at::mm(grad, trained.compute) : frozen.multiply_backward(grad);
+}
+
 DecoderWeights load_frozen_weights(const weights::ModelSource& source, at::ScalarType compute_dtype,
                                    at::Device device) {
   const weights::ModelConfig& config = source.config();
@@ -93,8 +97,7 @@ DecoderWeights load_frozen_weights(const weights::ModelSource& source, at::Scala
   FrozenSource frozen(loader);
   DecoderWeights weights;
   weights.embedding = loader.matrix({"model.embed_tokens.weight"});
-  weights.head.frozen = FrozenMatrix(config.tied_head ? weights.embedding : loader.matrix({"lm_head.weight"}),
-                                     FrozenMatrix::Plain::kKept);
+  weights.head.frozen = FrozenMatrix(config.tied_head ? weights.embedding : loader.matrix({"lm_head.weight"}));
   weights.final_norm = loader.vector({"model.norm.weight"});
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
     weights.layers.push_back(make_layer(frozen, config, layer));

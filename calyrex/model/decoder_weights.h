@@ -21,8 +21,10 @@ struct LinearWeight {
 
   /// x [rows, in] in the compute dtype -> [rows, out], under autograd where that is on.
   at::Tensor multiply(const at::Tensor& x) const;
+  /// The gradient of multiply() by x, of a gradient [rows, out] in the compute dtype: [rows, in].
+  at::Tensor multiply_backward(const at::Tensor& grad) const;
   /// Row-major in the compute dtype.
-  const at::Tensor& plain() const { return trained.defined() ? trained.compute : frozen.plain(); }
+  at::Tensor plain() const { return trained.defined() ? trained.compute : frozen.plain(); }
 };
 
 /// One layer: matrices in the compute dtype, products that share an input joined.

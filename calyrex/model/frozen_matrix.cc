@@ -2,6 +2,7 @@
 
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -42,34 +43,67 @@ const PackedOperators& packed_operators() {
 // The library chooses its blocks for products of about so many rows.
 constexpr int64_t kTypicalRows = 1024;
 
+at::Tensor pack(const at::Tensor& matrix) {
+  return packed_operators().repack->call(matrix.contiguous(), kTypicalRows);
+}
+
+at::Tensor multiply_packed(const at::Tensor& x, const at::Tensor& packed) {
+  const at::NoGradGuard no_grad;
+  return packed_operators().multiply->call(x, packed, std::nullopt, "none",
+                                           c10::List<std::optional<at::Scalar>>(), "");
+}
+
 }  // namespace
 
 struct FrozenMatrix::State {
   at::Tensor packed;  // undefined where plain is used
-  std::once_flag unpacked;
-  at::Tensor plain;
+  at::Tensor plain;   // undefined where it is packed
+  std::once_flag packed_backward_once;
+  at::Tensor packed_backward;  // the transposed matrix
 };
 
-FrozenMatrix::FrozenMatrix(at::Tensor plain, Plain keep) : state_(std::make_shared<State>()) {
+FrozenMatrix::FrozenMatrix(at::Tensor plain) : state_(std::make_shared<State>()) {
   const at::NoGradGuard no_grad;
   if (plain.is_cpu() && plain.scalar_type() == at::kBFloat16 && packed_operators().present()) {
-    state_->packed = packed_operators().repack->call(plain.contiguous(), kTypicalRows);
+    state_->packed = pack(plain);
+  } else {
+    state_->plain = std::move(plain);
   }
-  if (!state_->packed.defined() || keep == Plain::kKept) state_->plain = std::move(plain);
 }
 
 at::Tensor FrozenMatrix::multiply(const at::Tensor& x) const {
-  if (!state_->packed.defined()) return at::linear(x, state_->plain);
-  const at::NoGradGuard no_grad;
-  return packed_operators().multiply->call(x, state_->packed, std::nullopt, "none",
-                                           c10::List<std::optional<at::Scalar>>(), "");
+  return state_->packed.defined() ? multiply_packed(x, state_->packed) : at::linear(x, state_->plain);
 }
 
-const at::Tensor& FrozenMatrix::plain() const {
-  std::call_once(state_->unpacked, [&] {
-    if (!state_->plain.defined()) state_->plain = state_->packed.to_dense();
+at::Tensor FrozenMatrix::multiply_backward(const at::Tensor& grad) const {
+  if (!state_->packed.defined()) return at::mm(grad, state_->plain);
+  std::call_once(state_->packed_backward_once, [&] {
+    const at::NoGradGuard no_grad;
+    state_->packed_backward = pack(plain().t());
   });
-  return state_->plain;
+  return multiply_packed(grad, state_->packed_backward);
+}
+
+at::Tensor FrozenMatrix::plain() const {
+  return state_->packed.defined() ? state_->packed.to_dense() : state_->plain;
+}
+
+namespace {
+
+struct HeldMatrix : torch::CustomClassHolder {
+  explicit HeldMatrix(FrozenMatrix held) : matrix(std::move(held)) {}
+  const FrozenMatrix matrix;
+};
+
+}  // namespace
+
+c10::IValue FrozenMatrix::hold() const {
+  return c10::IValue::make_capsule(c10::make_intrusive<HeldMatrix>(*this));
+}
+
+FrozenMatrix FrozenMatrix::held(const c10::IValue& value) {
+  const c10::intrusive_ptr<torch::CustomClassHolder> capsule = value.toCapsule();
+  return static_cast<const HeldMatrix&>(*capsule).matrix;
 }
 
 }  // namespace calyrex::model

@@ -1,26 +1,32 @@
-// A weight matrix that never changes, in the layout that products read fastest.
+// A weight matrix that never changes, in the layouts that products read fastest.
 #pragma once
 
 #include <memory>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
 
 namespace calyrex::model {
 
-/// [out, in] in the compute dtype. bfloat16 on the CPU is repacked into the library's blocks, once: a plain
-/// matrix would be repacked by every product. A cheap handle; copies share the weights. Thread-safe.
+/// [out, in] in the compute dtype. bfloat16 on the CPU is repacked into the library's blocks, once for each
+/// direction of products: a plain matrix would be repacked by every product. A cheap handle; copies share the
+/// weights. Thread-safe.
 class FrozenMatrix {
  public:
-  enum class Plain { kOnDemand, kKept };
-
   FrozenMatrix() = default;
-  /// kOnDemand gives up the row-major copy where there is a packed one.
-  explicit FrozenMatrix(at::Tensor plain, Plain keep = Plain::kOnDemand);
+  explicit FrozenMatrix(at::Tensor plain);
 
   /// x [rows, in] -> x times the transposed matrix, [rows, out]; no gradient.
   at::Tensor multiply(const at::Tensor& x) const;
-  /// Row-major; unpacked when first asked for (backward passes) and kept from then on.
-  const at::Tensor& plain() const;
+  /// The gradient of multiply() by x: grad [rows, out] -> grad times the matrix, [rows, in]; no gradient
+  /// itself. The first call packs the matrix for this direction.
+  at::Tensor multiply_backward(const at::Tensor& grad) const;
+  /// Row-major; unpacked anew where it is packed.
+  at::Tensor plain() const;
+
+  /// The handle in the form that the context of an autograd function keeps.
+  c10::IValue hold() const;
+  static FrozenMatrix held(const c10::IValue& value);
 
  private:
   struct State;

@@ -44,7 +44,8 @@ class LowRankLinear : public Function<LowRankLinear> {
     const at::Tensor low = at::linear(x, update->a.compute);
     at::Tensor y = weight.multiply(x);
     add_parts(y, low, *update, strength);
-    context->save_for_backward({x, low, weight.plain()});
+    context->save_for_backward({x, low});
+    context->saved_data["weight"] = weight.hold();
     context->saved_data["x_grad"] = x.requires_grad();
     context->saved_data["update"] = reinterpret_cast<int64_t>(update);  // the adapter outlives the graph
     context->saved_data["strength"] = strength;
@@ -53,7 +54,8 @@ class LowRankLinear : public Function<LowRankLinear> {
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &low = saved[1], &weight = saved[2], &grad = grads[0];
+    const at::Tensor &x = saved[0], &low = saved[1], &grad = grads[0];
+    const FrozenMatrix weight = FrozenMatrix::held(context->saved_data["weight"]);
     const auto& update = *reinterpret_cast<const LowRankUpdate*>(context->saved_data["update"].toInt());
     const double strength = context->saved_data["strength"].toDouble();
     at::Tensor grad_low = at::empty_like(low);
@@ -66,7 +68,7 @@ class LowRankLinear : public Function<LowRankLinear> {
     }
     variable_list result = {at::Tensor(), at::mm(grad_low.t(), x).to(at::kFloat)};
     if (context->saved_data["x_grad"].toBool()) {
-      result[0] = at::mm(grad, weight).addmm_(grad_low, update.a.compute);
+      result[0] = weight.multiply_backward(grad).addmm_(grad_low, update.a.compute);
     }
     result.insert(result.end(), grad_b.begin(), grad_b.end());
     result.resize(result.size() + 3);  // weight, update, strength

@@ -59,12 +59,12 @@ class RmsNorm : public Function<RmsNorm> {
 class FrozenLinear : public Function<FrozenLinear> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const FrozenMatrix& weight) {
-    context->save_for_backward({weight.plain()});
+    context->saved_data["weight"] = weight.hold();
     return weight.multiply(x);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    return {at::mm(grads[0], context->get_saved_variables()[0]), at::Tensor()};
+    return {FrozenMatrix::held(context->saved_data["weight"]).multiply_backward(grads[0]), at::Tensor()};
   }
 };
 

@@ -1,6 +1,7 @@
 #include "calyrex/train/head_loss.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -80,19 +81,21 @@ double forward_only(const model::Decoder& decoder, const at::Tensor& normed, con
 
 class HeadLoss : public Function<HeadLoss> {
  public:
+  /// `head` is the leaf of a trained head, for its gradient; else absent.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& normed, const at::Tensor& targets,
-                            const at::Tensor& head, const model::Decoder* decoder, double factor) {
+                            const std::optional<at::Tensor>& head, const model::Decoder* decoder,
+                            double factor) {
     double sum = 0.0;
     at::Tensor grad = at::empty_like(normed);
     at::Tensor grad_head;
-    if (head.requires_grad()) grad_head = at::zeros_like(head);
+    if (head) grad_head = at::zeros_like(*head);
     const int64_t step = chunk_rows(decoder->config().vocab_size);
     for (int64_t begin = 0; begin < normed.size(0); begin += step) {
       const int64_t end = std::min(begin + step, normed.size(0));
       const ChunkLoss chunk = chunk_loss(decoder->logits(normed.slice(0, begin, end)),
                                          targets.slice(0, begin, end), factor, normed.scalar_type());
       sum += chunk.sum;
-      grad.slice(0, begin, end).copy_(at::mm(chunk.grad_logits, decoder->head_weight()));
+      grad.slice(0, begin, end).copy_(decoder->head().multiply_backward(chunk.grad_logits));
       if (grad_head.defined()) grad_head.add_(at::mm(chunk.grad_logits.t(), normed.slice(0, begin, end)));
     }
     context->save_for_backward({grad, grad_head});
@@ -115,8 +118,8 @@ at::Tensor head_loss(const model::Decoder& decoder, const at::Tensor& normed, co
                      double factor) {
   CALYREX_CHECK(normed.size(0) == targets.size(0));
   if (at::GradMode::is_enabled() && normed.requires_grad()) {
-    const at::Tensor& trained = decoder.trained_head();
-    return HeadLoss::apply(normed, targets, trained.defined() ? trained : decoder.head_weight(), &decoder,
+    const at::Tensor& leaf = decoder.head().trained.leaf;
+    return HeadLoss::apply(normed, targets, leaf.defined() ? std::optional(leaf) : std::nullopt, &decoder,
                            factor);
   }
   const at::NoGradGuard no_grad;

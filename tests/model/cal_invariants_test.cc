@@ -101,7 +101,7 @@ Outcome outcome(const TinyModel& model, const std::vector<SequenceInput>& sequen
   const at::Tensor hidden = model.decoder->run_layers(model.decoder->embed(batch.token_ids), 0,
                                                       model.decoder->config().num_layers, planned.context());
   const at::Tensor normed = model.decoder->final_norm(hidden).index_select(0, at::tensor(rows, at::kLong));
-  const at::Tensor logits = at::mm(normed, model.decoder->head_weight().t());
+  const at::Tensor logits = at::mm(normed, model.decoder->head().plain().t());
   std::vector<at::Tensor> leaves;
   for (const AdapterParameter& parameter : adapter.parameters()) {
     if (leaves.empty() || !leaves.back().is_same(parameter.leaf)) leaves.push_back(parameter.leaf);

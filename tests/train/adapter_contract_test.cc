@@ -74,9 +74,9 @@ TrainSettings settings_for(int64_t micro_batch_tokens) {
 
 std::string backbone_bytes() {
   Sha256 digest;
-  digest.update(std::span(static_cast<const std::byte*>(tiny().decoder->head_weight().const_data_ptr()),
-                          tiny().decoder->head_weight().nbytes()));
   const at::NoGradGuard no_grad;
+  const at::Tensor head = tiny().decoder->head().plain();
+  digest.update(std::span(static_cast<const std::byte*>(head.const_data_ptr()), head.nbytes()));
   for (const at::Tensor& hidden : tiny().run(nullptr).hidden) {
     const at::Tensor whole = hidden.contiguous();
     digest.update(std::span(static_cast<const std::byte*>(whole.const_data_ptr()), whole.nbytes()));

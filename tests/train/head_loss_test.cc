@@ -27,7 +27,7 @@ TEST_P(HeadLossTest, LossAndGradientEqualTheWholeLogits) {
       at::arange(rows * hidden, at::kFloat).mul_(0.37).sin_().view({rows, hidden}).mul_(3.0);
   const at::Tensor targets = at::arange(rows, at::kLong).mul_(17).remainder_(vocab);
   const at::Tensor plain = normed.clone().set_requires_grad(true);
-  const at::Tensor logits = at::linear(plain, decoder.head_weight());
+  const at::Tensor logits = at::linear(plain, decoder.head().plain());
   const at::Tensor expected = -at::log_softmax(logits, 1).gather(1, targets.unsqueeze(1)).sum() * 0.125;
   expected.backward();
 
