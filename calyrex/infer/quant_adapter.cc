@@ -70,11 +70,6 @@ class BlockReader {
 
 }  // namespace
 
-weights::MlpScope QuantAdapter::mlp_scope() const {
-  return config().kind == weights::AdapterKind::kCal ? config().cal.mlp_scope
-                                                     : config().parallel_mlp.mlp_scope;
-}
-
 bool QuantAdapter::reads_layer_input() const {
   return config().kind == weights::AdapterKind::kParallelMlp &&
          config().parallel_mlp.input == weights::MlpInput::kParallel;

@@ -34,7 +34,6 @@ struct QuantAdapter final : ServedAdapter {
   mutable std::shared_ptr<const ServedAdapter> for_scoring;
 
   const weights::AdapterConfig& config() const { return folder.config; }
-  weights::MlpScope mlp_scope() const;
   bool reads_layer_input() const;
   int64_t num_parameters() const override { return parameters; }
 };

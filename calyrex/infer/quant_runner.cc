@@ -320,7 +320,7 @@ void QuantRunner::block(Team& team, const QuantGroup& group, Stage& stage, int64
   if (block.q.defined() && !(group.query_rows.empty() && group.key_rows.empty())) {
     cross_attention(team, group, block, stage, layer);
   }
-  const bool anchored = group.adapter->mlp_scope() == weights::MlpScope::kAnchored;
+  const bool anchored = group.adapter->config().mlp_scope() == weights::MlpScope::kAnchored;
   const RowSet& rows = anchored ? group.query_rows : group.rows;
   if (!block.mlp.down.defined() || rows.empty()) return;
   const float* input = group.adapter->reads_layer_input() ? layer_input_.data() : hidden_.data();

@@ -118,8 +118,11 @@ Schedule make_schedule(const AttentionPlan& plan) {
 
 struct PlanAttention::Prepared {
   explicit Prepared(AttentionPlan attention_plan)
-      : plan(std::move(attention_plan)), schedule(make_schedule(plan)) {}
+      : plan(std::move(attention_plan)),
+        covers_queries(plan.covers_queries()),
+        schedule(make_schedule(plan)) {}
   const AttentionPlan plan;
+  const bool covers_queries;
   const Schedule schedule;
 };
 
@@ -149,10 +152,15 @@ void for_each_run(const Schedule& schedule, const RunFunction& function) {
   }
 }
 
+/// What the segments write to, for each query.
+at::Tensor result_rows(const Prepared& prepared, const at::Tensor& q) {
+  return prepared.covers_queries ? at::empty(q.sizes(), q.options()) : at::zeros(q.sizes(), q.options());
+}
+
 /// Forward over all runs; keeps each run's log-sum-exp when `logsumexp` is given.
 at::Tensor forward_runs(const Prepared& prepared, const at::Tensor& q, const at::Tensor& k,
                         const at::Tensor& v, std::vector<at::Tensor>* logsumexp) {
-  at::Tensor out = at::empty(q.sizes(), q.options());
+  at::Tensor out = result_rows(prepared, q);
   if (logsumexp != nullptr) logsumexp->resize(prepared.schedule.runs.size());
   for_each_run(prepared.schedule, [&](size_t n, const SegmentRun& run) {
     const auto [result, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
@@ -215,7 +223,7 @@ class RaggedAttention : public torch::autograd::Function<RaggedAttention> {
     const c10::intrusive_ptr<torch::CustomClassHolder> held = context->saved_data["prepared"].toCapsule();
     const Prepared& prepared = *static_cast<const HeldPlan&>(*held).prepared;
     const at::Tensor grad = grads[0].contiguous();
-    at::Tensor grad_q = at::empty(q.sizes(), q.options());
+    at::Tensor grad_q = result_rows(prepared, q);
     const std::vector<int64_t> named = {prepared.plan.num_named_keys(), k.size(1), k.size(2)};
     at::Tensor grad_k = at::zeros(named, k.options());
     at::Tensor grad_v = at::zeros(named, v.options());
@@ -240,6 +248,7 @@ at::Tensor listed_rows(const std::vector<int64_t>& list, const at::Tensor& x) {
 /// Other devices: the library's dispatcher chooses the fused kernel, and split keeps the backward linear.
 at::Tensor attend_by_library(const AttentionPlan& plan, const at::Tensor& q, const at::Tensor& k,
                              const at::Tensor& v) {
+  CALYREX_CHECK(plan.covers_queries(), "queries without a segment are for the CPU");
   std::vector<int64_t> lengths, filled;
   for (const AttentionSegment& segment : plan.segments) {
     lengths.push_back(segment.query_end - segment.query_begin);

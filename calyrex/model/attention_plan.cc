@@ -88,6 +88,14 @@ class CalPlanBuilder {
 
 }  // namespace
 
+bool AttentionPlan::covers_queries() const {
+  int64_t covered = 0;
+  for (const AttentionSegment& segment : segments) {
+    covered += segment.query_end - segment.query_begin - segment.query_skip;
+  }
+  return covered == num_queries;
+}
+
 AttentionPlan self_attention_plan(const RaggedBatch& batch) {
   AttentionPlan plan;
   plan.num_queries = plan.num_keys = batch.num_rows();

@@ -27,7 +27,7 @@ struct AttentionSegment {
   bool operator==(const AttentionSegment&) const = default;
 };
 
-/// Every query row gets its result from exactly one segment.
+/// A query row gets its result from one segment; zeros, where no segment names it.
 struct AttentionPlan {
   std::vector<AttentionSegment> segments;
   int64_t num_queries = 0;
@@ -35,6 +35,8 @@ struct AttentionPlan {
   /// Where sequences share rows: the row of each key that segments name. Empty: key n is row n.
   std::vector<int64_t> key_rows;
 
+  /// Whether each query is one of a segment.
+  bool covers_queries() const;
   int64_t num_named_keys() const {
     return key_rows.empty() ? num_keys : static_cast<int64_t>(key_rows.size());
   }

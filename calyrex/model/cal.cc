@@ -65,7 +65,7 @@ at::Tensor CalAdapter::after_layer(int64_t layer, const at::Tensor&, at::Tensor 
     hidden = add_contribution(layer, AdapterParameter::Part::kAttention, std::move(hidden), group.query_rows,
                               delta, group);
   }
-  const bool anchored = config_.cal.mlp_scope == weights::MlpScope::kAnchored;
+  const bool anchored = config_.mlp_scope() == weights::MlpScope::kAnchored;
   if (!block.mlp.down.defined() || (anchored && !group.query_rows.defined())) return hidden;
   const at::Tensor& rows = anchored ? group.query_rows : group.rows;
   const at::Tensor delta = block.mlp.forward(gather_rows(hidden, rows));

@@ -1,5 +1,8 @@
 #include "calyrex/model/decoder.h"
 
+#include <algorithm>
+#include <optional>
+
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
@@ -36,6 +39,7 @@ const LinearWeight& weight_of(const DecoderLayerWeights& layer, LayerLinear whic
 PlannedForward::PlannedForward(const RaggedBatch& batch, const Adapter* adapter, double scale)
     : adapter_(scale == 0.0 ? nullptr : adapter),
       scale_(scale),
+      row_multiple_(batch.row_multiple),
       self_attention_(std::make_unique<PlanAttention>(self_attention_plan(batch))) {
   context_.positions = batch.positions;
   context_.self_attention = self_attention_.get();
@@ -48,28 +52,44 @@ AdapterGroup PlannedForward::group_of(const CalPlan& plan, const at::Tensor& pos
                                       std::unique_ptr<PlanAttention>& attention) const {
   AdapterGroup group{.adapter = adapter_, .scale = scale_};
   if (plan.empty()) return group;
-  group.query_rows = index_tensor(plan.query_rows, positions.device());
-  group.key_rows = index_tensor(plan.key_rows, positions.device());
+  // Queries without a segment get a contribution of zeros; an anchored MLP would change them.
+  const bool anchored = adapter_->config().mlp_scope() == weights::MlpScope::kAnchored;
+  const int64_t num_rows = positions.size(0);
+  group.query_rows =
+      index_tensor(fill_up(plan.query_rows, anchored ? 1 : row_multiple_, num_rows), positions.device());
+  group.key_rows = index_tensor(fill_up(plan.key_rows, row_multiple_, num_rows), positions.device());
   group.query_positions = positions.index_select(0, group.query_rows);
   group.key_positions = positions.index_select(0, group.key_rows);
-  attention = std::make_unique<PlanAttention>(plan.attention);
+  AttentionPlan filled = plan.attention;
+  filled.num_queries = group.query_rows.size(0);
+  filled.num_keys = group.key_rows.size(0);
+  attention = std::make_unique<PlanAttention>(std::move(filled));
   group.attention = attention.get();
   return group;
 }
 
 at::Tensor PlannedForward::narrow_to(const std::vector<int64_t>& read) {
   const at::Device device = context_.positions.device();
-  const std::optional<NarrowedPlan> narrowed = narrow_plan(cal_plan_, read);
+  const int64_t num_rows = context_.positions.size(0);
+  std::vector<int64_t> wide = fill_up(read, row_multiple_, num_rows, cal_plan_.key_rows);
+  std::ranges::sort(wide);
+  const std::optional<NarrowedPlan> narrowed = narrow_plan(cal_plan_, wide);
   if (!narrowed) return index_tensor(read, device);
-  context_.output_rows = index_tensor(narrowed->rows, device);
+  context_.output_rows = index_tensor(fill_up(narrowed->rows, row_multiple_, num_rows), device);
   if (adapter_ != nullptr) {
     AdapterGroup group =
         group_of(narrowed->plan, context_.positions.index_select(0, context_.output_rows), output_attention_);
     // The MLP of span rows would change nothing that is read.
-    if (narrowed->read.size() < narrowed->rows.size()) group.rows = index_tensor(narrowed->read, device);
+    if (static_cast<int64_t>(narrowed->read.size()) < context_.output_rows.size(0)) {
+      group.rows = index_tensor(narrowed->read, device);
+    }
     context_.output_adapters = {std::move(group)};
   }
-  return index_tensor(narrowed->read, device);
+  std::vector<int64_t> places;
+  for (const int64_t row : read) {
+    places.push_back(std::ranges::lower_bound(narrowed->rows, row) - narrowed->rows.begin());
+  }
+  return index_tensor(places, device);
 }
 
 Decoder::Decoder(weights::ModelConfig config, DecoderWeights weights, at::ScalarType dtype, at::Device device)

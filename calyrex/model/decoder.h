@@ -22,7 +22,7 @@ struct ForwardContext {
   at::Tensor positions;  // [num_tokens] int64
   Attention* self_attention = nullptr;
   std::vector<AdapterGroup> adapters;  // disjoint rows
-  /// Batch rows (ascending) that the last layer gives, instead of all; its slots then run
+  /// Batch rows that the last layer gives, instead of all; its slots then run
   /// `output_adapters`, whose row numbers index these.
   at::Tensor output_rows;
   std::vector<AdapterGroup> output_adapters;
@@ -49,6 +49,7 @@ class PlannedForward {
 
   const Adapter* adapter_;
   double scale_;
+  int64_t row_multiple_;
   CalPlan cal_plan_;
   std::unique_ptr<PlanAttention> self_attention_;
   std::unique_ptr<PlanAttention> cal_attention_;

@@ -20,7 +20,7 @@ at::Tensor ParallelMlpAdapter::after_layer(int64_t layer, const at::Tensor& laye
                                            const AdapterGroup& group) const {
   const auto found = blocks_.find(layer);
   if (found == blocks_.end()) return hidden;
-  const bool anchored = config_.parallel_mlp.mlp_scope == weights::MlpScope::kAnchored;
+  const bool anchored = config_.mlp_scope() == weights::MlpScope::kAnchored;
   if (anchored && !group.query_rows.defined()) return hidden;
   const at::Tensor& rows = anchored ? group.query_rows : group.rows;
   const at::Tensor& read = reads_layer_input(layer) ? layer_input : hidden;

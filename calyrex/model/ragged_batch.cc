@@ -56,8 +56,9 @@ bool RaggedBatch::shares_rows() const {
   return std::ranges::any_of(sequences, [](const Sequence& sequence) { return sequence.num_shared() > 0; });
 }
 
-RaggedBatch pack(std::span<const SequenceInput> sequences, int64_t vocab_size, at::Device device) {
-  RaggedBatch batch;
+RaggedBatch pack(std::span<const SequenceInput> sequences, int64_t vocab_size, at::Device device,
+                 int64_t row_multiple) {
+  RaggedBatch batch{.row_multiple = row_multiple};
   std::vector<int64_t> ids, positions;
   TokenTree tree;
   for (const SequenceInput& input : sequences) {
@@ -84,9 +85,26 @@ RaggedBatch pack(std::span<const SequenceInput> sequences, int64_t vocab_size, a
     }
     batch.sequences.push_back(std::move(sequence));
   }
+  RaggedBatch::Sequence filling{.begin = static_cast<int64_t>(ids.size())};
+  while (static_cast<int64_t>(ids.size()) % row_multiple != 0) {
+    ids.push_back(0);
+    positions.push_back(filling.length++);
+  }
+  if (filling.length > 0) batch.sequences.push_back(std::move(filling));
   batch.token_ids = at::tensor(ids, at::kLong).to(device);
   batch.positions = at::tensor(positions, at::kLong).to(device);
   return batch;
+}
+
+std::vector<int64_t> fill_up(std::vector<int64_t> rows, int64_t multiple, int64_t num_rows,
+                             const std::vector<int64_t>& barred) {
+  std::vector<bool> taken(static_cast<size_t>(num_rows), false);
+  for (const int64_t row : rows) taken[static_cast<size_t>(row)] = true;
+  for (const int64_t row : barred) taken[static_cast<size_t>(row)] = true;
+  for (int64_t row = num_rows - 1; row >= 0 && static_cast<int64_t>(rows.size()) % multiple != 0; --row) {
+    if (!taken[static_cast<size_t>(row)]) rows.push_back(row);
+  }
+  return rows;
 }
 
 }  // namespace calyrex::model

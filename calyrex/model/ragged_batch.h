@@ -39,6 +39,7 @@ struct RaggedBatch {
   at::Tensor token_ids;  // [num_rows] int64
   at::Tensor positions;  // [num_rows] int64
   std::vector<Sequence> sequences;
+  int64_t row_multiple = 1;  // what lists of rows are filled up to
 
   int64_t num_rows() const { return token_ids.size(0); }
   bool shares_rows() const;
@@ -47,7 +48,14 @@ struct RaggedBatch {
 /// Packs sequences in the order given. A token's state depends on the tokens up to it and on which of them
 /// are of a span, so sequences that agree in both share rows, as far as their limits allow. Spans must be
 /// sorted, disjoint, non-empty and inside their sequence (CALYREX_CHECK); ids must be below `vocab_size`
-/// (kInvalidArgument).
-RaggedBatch pack(std::span<const SequenceInput> sequences, int64_t vocab_size, at::Device device);
+/// (kInvalidArgument). One more sequence of token 0 makes the number of rows a multiple of `row_multiple`:
+/// where products are compiled for each number of rows they see, fewer numbers save time.
+RaggedBatch pack(std::span<const SequenceInput> sequences, int64_t vocab_size, at::Device device,
+                 int64_t row_multiple = 1);
+
+/// The list, and the last rows of [0, num_rows) that are neither in it nor in `barred`, so many that its
+/// length is a multiple of `multiple`; fewer if there are no more.
+std::vector<int64_t> fill_up(std::vector<int64_t> rows, int64_t multiple, int64_t num_rows,
+                             const std::vector<int64_t>& barred = {});
 
 }  // namespace calyrex::model

@@ -30,7 +30,15 @@ TokenSpans read_spans(const TrainingRow& row) {
   return spans;
 }
 
-model::RaggedBatch pack_rows(const RowPointers& rows, const model::Decoder& decoder) {
+/// oneDNN compiles a product for each number of rows. With this multiple a step mostly meets numbers of
+/// earlier steps, and carries a few rows more.
+constexpr int64_t kRowMultiple = 16;
+
+int64_t row_multiple(const model::Decoder& decoder) {
+  return decoder.device().is_cpu() && decoder.dtype() == at::kBFloat16 ? kRowMultiple : 1;
+}
+
+model::RaggedBatch pack_rows(const RowPointers& rows, const model::Decoder& decoder, int64_t multiple = 1) {
   std::vector<model::SequenceInput> sequences;
   for (const TrainingRow* row : rows) {
     // A row that gives a label is the sequence's own.
@@ -38,7 +46,7 @@ model::RaggedBatch pack_rows(const RowPointers& rows, const model::Decoder& deco
                          .system_spans = read_spans(*row),
                          .share_limit = row->label_spans.front().begin - 1});
   }
-  return model::pack(sequences, decoder.config().vocab_size, decoder.device());
+  return model::pack(sequences, decoder.config().vocab_size, decoder.device(), multiple);
 }
 
 /// Batch rows whose next token is a label, and those labels.
@@ -133,7 +141,7 @@ at::Tensor Trainer::row_states(const TrainingRow& row) {
 }
 
 at::Tensor Trainer::cached_states(const RowPointers& rows, const model::RaggedBatch& batch) {
-  const at::Tensor hidden = at::empty({batch.num_rows(), decoder_->config().hidden_size}, at::kFloat);
+  const at::Tensor hidden = at::zeros({batch.num_rows(), decoder_->config().hidden_size}, at::kFloat);
   for (size_t n = 0; n < rows.size(); ++n) {
     const model::RaggedBatch::Sequence& sequence = batch.sequences[n];
     const at::Tensor own = row_states(*rows[n]).narrow(0, sequence.num_shared(), sequence.num_own());
@@ -143,7 +151,7 @@ at::Tensor Trainer::cached_states(const RowPointers& rows, const model::RaggedBa
 }
 
 at::Tensor Trainer::micro_batch_loss(const RowPointers& rows, double factor) {
-  const model::RaggedBatch batch = pack_rows(rows, *decoder_);
+  const model::RaggedBatch batch = pack_rows(rows, *decoder_, row_multiple(*decoder_));
   model::PlannedForward planned(batch, adapter_.get());
   const LabelRows labels = label_rows(rows, batch);
   const at::Tensor read = planned.narrow_to(labels.rows);

@@ -160,6 +160,11 @@ struct AdapterConfig {
   SpanConfig span;
   std::string base_model_name_or_path;
   std::optional<std::string> chat_date;  // fixed date for strftime_now, "2026-11-29"
+
+  /// Of the kind; kAll where blocks have none.
+  MlpScope mlp_scope() const {
+    return kind == AdapterKind::kParallelMlp ? parallel_mlp.mlp_scope : cal.mlp_scope;
+  }
 };
 
 /// Reads and bounds adapter_config.json. Absent keys take the defaults above; `format`, `version`, `kind`,

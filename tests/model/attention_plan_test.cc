@@ -27,6 +27,13 @@ TEST(AttentionPlan, SelfAttentionIsOneCausalSegmentASequence) {
               ElementsAre(AttentionSegment{0, 3, 0, 3, true}, AttentionSegment{3, 5, 3, 5, true}));
 }
 
+TEST(FillUp, TakesTheLastRowsThatAreFree) {
+  EXPECT_THAT(fill_up({0, 7, 3}, 4, 9, {8}), ElementsAre(0, 7, 3, 6));
+  EXPECT_THAT(fill_up({0, 1, 2, 3}, 4, 9), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(fill_up({}, 4, 9), testing::IsEmpty());
+  EXPECT_THAT(fill_up({2}, 4, 3), ElementsAre(2, 1, 0));  // there are no more
+}
+
 TEST(AttentionPlan, ThreeZonesOfOneSpan) {
   const CalPlan plan = cal_plan(batch_of({sequence(6, {{1, 3}})}), SelfInclusion::kInclusive);
   EXPECT_THAT(plan.key_rows, ElementsAre(1, 2));

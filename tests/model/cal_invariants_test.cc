@@ -1,5 +1,6 @@
 // What holds for every CAL adapter, whatever its weights.
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -91,10 +92,13 @@ struct Outcome {
   std::vector<at::Tensor> grads;
 };
 
-Outcome outcome(const TinyModel& model, const std::vector<SequenceInput>& sequences, const Adapter& adapter) {
-  const RaggedBatch batch = pack(sequences, model.decoder->config().vocab_size, at::kCPU);
+Outcome outcome(const TinyModel& model, const std::vector<SequenceInput>& sequences, const Adapter& adapter,
+                int64_t row_multiple = 1) {
+  const RaggedBatch batch = pack(sequences, model.decoder->config().vocab_size, at::kCPU, row_multiple);
+  EXPECT_EQ(batch.num_rows() % row_multiple, 0);
   std::vector<int64_t> rows;
-  for (const RaggedBatch::Sequence& sequence : batch.sequences) {
+  for (size_t n = 0; n < sequences.size(); ++n) {
+    const RaggedBatch::Sequence& sequence = batch.sequences[n];
     for (int64_t token = 0; token < sequence.length; ++token) rows.push_back(sequence.row(token));
   }
   PlannedForward planned(batch, &adapter);
@@ -124,11 +128,14 @@ TEST_F(CalInvariants, SharedRowsGiveTheSameResultsAndGradients) {
   for (const char* name : {"default", "rope"}) {  // "rope" is exclusive and anchored too
     const auto adapter = model_.adapter(name, AdapterUse::kTrain);
     const Outcome apart = outcome(model_, sequences, *adapter);
-    const Outcome shared = outcome(model_, sharing, *adapter);
-    EXPECT_LE(difference(shared.logits, apart.logits), tolerance::kFloat32Network) << name;
-    ASSERT_EQ(shared.grads.size(), apart.grads.size());
-    for (size_t n = 0; n < apart.grads.size(); ++n) {
-      EXPECT_LE(difference(shared.grads[n], apart.grads[n]), tolerance::kFloat32Network) << name << " " << n;
+    for (const int64_t row_multiple : {1, 64}) {
+      SCOPED_TRACE(fmt::format("{}, rows in {}", name, row_multiple));
+      const Outcome shared = outcome(model_, sharing, *adapter, row_multiple);
+      EXPECT_LE(difference(shared.logits, apart.logits), tolerance::kFloat32Network);
+      ASSERT_EQ(shared.grads.size(), apart.grads.size());
+      for (size_t n = 0; n < apart.grads.size(); ++n) {
+        EXPECT_LE(difference(shared.grads[n], apart.grads[n]), tolerance::kFloat32Network) << n;
+      }
     }
   }
 }

@@ -106,25 +106,28 @@ TEST_P(GoldenModel, NarrowedLastLayerGivesTheSameLossAndGradients) {
   for (const std::string& name : golden_adapters(GetParam())) {
     SCOPED_TRACE(name);
     const auto whole = model.adapter(name, AdapterUse::kTrain);
-    const auto part = model.adapter(name, AdapterUse::kTrain);
     const at::Tensor expected =
         loss_of(model.run(whole.get()).logits.index_select(0, at::tensor(read.rows, at::kLong)));
     expected.backward();
+    for (const int64_t multiple : {1, 8}) {
+      SCOPED_TRACE(multiple);
+      const RaggedBatch batch = pack(model.sequences, model.decoder->config().vocab_size, at::kCPU, multiple);
+      const auto part = model.adapter(name, AdapterUse::kTrain);
+      PlannedForward forward(batch, part.get());
+      const at::Tensor places = forward.narrow_to(read.rows);
+      const at::Tensor hidden = model.decoder->run_layers(
+          model.decoder->embed(batch.token_ids), 0, model.decoder->config().num_layers, forward.context());
+      EXPECT_LT(hidden.size(0), batch.num_rows());
+      EXPECT_EQ(hidden.size(0) % multiple, 0);
+      const at::Tensor loss =
+          loss_of(model.decoder->logits(model.decoder->final_norm(gather_rows(hidden, places))));
+      loss.backward();
 
-    PlannedForward forward(model.batch, part.get());
-    const at::Tensor places = forward.narrow_to(read.rows);
-    const at::Tensor hidden =
-        model.decoder->run_layers(model.decoder->embed(model.batch.token_ids), 0,
-                                  model.decoder->config().num_layers, forward.context());
-    EXPECT_LT(hidden.size(0), model.batch.num_rows());
-    const at::Tensor loss =
-        loss_of(model.decoder->logits(model.decoder->final_norm(gather_rows(hidden, places))));
-    loss.backward();
-
-    expect_close(loss.detach().view({1}), expected.detach().view({1}), "loss");
-    for (size_t n = 0; n < part->parameters().size(); ++n) {
-      const AdapterParameter& parameter = part->parameters()[n];
-      expect_close(parameter.grad(), whole->parameters()[n].grad(), parameter.name);
+      expect_close(loss.detach().view({1}), expected.detach().view({1}), "loss");
+      for (size_t n = 0; n < part->parameters().size(); ++n) {
+        const AdapterParameter& parameter = part->parameters()[n];
+        expect_close(parameter.grad(), whole->parameters()[n].grad(), parameter.name);
+      }
     }
   }
 }
