@@ -20,6 +20,10 @@ struct AttentionBlock {
   const float* queries = nullptr;  // [rows, head_dim], as the kernel prepared them
   const BFloat16* k_pages[kBlockPages] = {};
   const BFloat16* v_pages[kBlockPages] = {};
+  /// Of the block that will be asked for next, to be fetched meanwhile: pages lie scattered, and the
+  /// processor does not see by itself where they are. Never null.
+  const BFloat16* next_k_pages[kBlockPages] = {};
+  const BFloat16* next_v_pages[kBlockPages] = {};
   const int32_t* visible = nullptr;  // [rows]: leading keys of the block that each sees, 1 to 64, ascending
   float* scores = nullptr;           // [rows, kBlockKeys], scratch
   float* out = nullptr;              // [rows, head_dim]

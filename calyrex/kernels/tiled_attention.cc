@@ -109,8 +109,18 @@ HWY_INLINE void add_values(const AttentionBlock& block, int64_t row, const float
   });
 }
 
+/// Asks for some elements in the second-level cache.
+HWY_INLINE void fetch(const BFloat16* from, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(BFloat16);
+  for (int64_t at = 0; at < count; at += kLine) __builtin_prefetch(from + at, /*rw=*/0, /*locality=*/2);
+}
+
 void attend_block(const AttentionBlock& block) {
   const int64_t pages = (block.visible[block.rows - 1] + kPageKeys - 1) / kPageKeys;
+  for (int64_t page = 0; page < pages; ++page) {
+    fetch(block.next_k_pages[page], kPageKeys * block.head_dim);
+    fetch(block.next_v_pages[page], kPageKeys * block.head_dim);
+  }
   int64_t row = 0;
   for (; row + 4 <= block.rows; row += 4) score_rows<4>(block, row, pages);
   for (; row < block.rows; ++row) score_rows<1>(block, row, pages);
@@ -176,12 +186,6 @@ AttentionKernels choose_kernels() {
 }
 
 int64_t stretches_of(int64_t keys) { return (keys + kStretchKeys - 1) / kStretchKeys; }
-
-/// Asks for some elements in the second-level cache.
-void fetch_ahead(const BFloat16* from, int64_t count) {
-  constexpr int64_t kLine = 64 / sizeof(BFloat16);
-  for (int64_t at = 0; at < count; at += kLine) __builtin_prefetch(from + at, /*rw=*/0, /*locality=*/2);
-}
 
 template <typename T>
 void grow(std::vector<T>& values, int64_t count) {
@@ -289,16 +293,28 @@ void TiledAttention::balance() {
   tasks_ = std::move(mixed);
 }
 
-void TiledAttention::attend_stretch(const TiledAttentionArgs& args, const Task& task, int64_t stretch,
+int64_t TiledAttention::last_key(const Task& task) const {
+  return runs_[static_cast<size_t>(task.run)].visible(task.first_query + task.num_queries - 1);
+}
+
+void TiledAttention::place_block(const TiledAttentionArgs& args, const Task& task, int64_t begin,
+                                 const BFloat16** k_pages, const BFloat16** v_pages) const {
+  const std::span<const int32_t> pages = runs_[static_cast<size_t>(task.run)].pages;
+  const int64_t end = std::min(begin + kBlockKeys, last_key(task));
+  for (int64_t n = 0; begin + n * kPageKeys < end; ++n) {
+    const int64_t at = pages[static_cast<size_t>(begin / kPageKeys + n)] * layout_.page_elements() +
+                       task.kv_head * layout_.head_elements();
+    k_pages[n] = args.k_pages + at;
+    v_pages[n] = args.v_pages + at;
+  }
+}
+
+void TiledAttention::attend_stretch(const TiledAttentionArgs& args, int64_t index, int64_t stretch,
                                     const float* queries, float* scores, const Sums& sums) const {
   const auto attend = choose_kernels().attend;
+  const Task& task = tasks_[static_cast<size_t>(index)];
   const AttentionRun& run = runs_[static_cast<size_t>(task.run)];
-  const int64_t last = run.visible(task.first_query + task.num_queries - 1);
-  const int64_t pages = (last + kPageKeys - 1) / kPageKeys;
-  const auto place_of = [&](int64_t page) {
-    return run.pages[static_cast<size_t>(page)] * layout_.page_elements() +
-           task.kv_head * layout_.head_elements();
-  };
+  const int64_t last = last_key(task);
   int32_t visible[kTileRows];
   for (int64_t begin = stretch * kStretchKeys; begin < std::min((stretch + 1) * kStretchKeys, last);
        begin += kBlockKeys) {
@@ -317,16 +333,14 @@ void TiledAttention::attend_stretch(const TiledAttentionArgs& args, const Task& 
       const int64_t keys = run.visible(task.first_query + (first + r) / group()) - begin;
       visible[r] = static_cast<int32_t>(std::min(keys, kBlockKeys));
     }
-    for (int64_t n = 0; n * kPageKeys < visible[block.rows - 1]; ++n) {
-      const int64_t at = place_of(begin / kPageKeys + n);
-      block.k_pages[n] = args.k_pages + at;
-      block.v_pages[n] = args.v_pages + at;
-    }
-    // Pages lie scattered; the processor does not see by itself where the next ones are.
-    const int64_t next = begin / kPageKeys + kBlockPages;
-    for (int64_t page = next; page < std::min(next + kBlockPages, pages); ++page) {
-      fetch_ahead(args.k_pages + place_of(page), layout_.head_elements());
-      fetch_ahead(args.v_pages + place_of(page), layout_.head_elements());
+    place_block(args, task, begin, block.k_pages, block.v_pages);
+    std::copy_n(block.k_pages, kBlockPages, block.next_k_pages);
+    std::copy_n(block.v_pages, kBlockPages, block.next_v_pages);
+    if (const int64_t next = begin + kBlockKeys; next < std::min(task.end * kStretchKeys, last)) {
+      place_block(args, task, next, block.next_k_pages, block.next_v_pages);
+    } else if (index + 1 < num_tasks()) {
+      const Task& following = tasks_[static_cast<size_t>(index + 1)];  // mostly of the same thread
+      place_block(args, following, following.begin * kStretchKeys, block.next_k_pages, block.next_v_pages);
     }
     attend(block);
   }
@@ -356,14 +370,14 @@ void TiledAttention::attend(const TiledAttentionArgs& args, int64_t index) {
     const Sums sums{out_.data() + task.partial * dim, maximum_.data() + task.partial,
                     weight_.data() + task.partial};
     sums.clear(rows, dim);
-    attend_stretch(args, task, task.begin, queries, scores, sums);
+    attend_stretch(args, index, task.begin, queries, scores, sums);
     return;
   }
   total.clear(rows, dim);
-  attend_stretch(args, task, 0, queries, scores, total);
+  attend_stretch(args, index, 0, queries, scores, total);
   for (int64_t stretch = 1; stretch < task.end; ++stretch) {
     next.clear(rows, dim);
-    attend_stretch(args, task, stretch, queries, scores, next);
+    attend_stretch(args, index, stretch, queries, scores, next);
     total.fold(next, rows, dim);
   }
   for (int64_t r = 0; r < rows; ++r) {

@@ -88,9 +88,13 @@ class TiledAttention {
   int64_t group() const { return num_heads_ / layout_.num_kv_heads; }
   void add_run(int64_t run);
   void balance();
+  int64_t last_key(const Task& task) const;
+  /// The pages of the task's keys from `begin` on, at most a block.
+  void place_block(const TiledAttentionArgs& args, const Task& task, int64_t begin, const BFloat16** k_pages,
+                   const BFloat16** v_pages) const;
   /// Attends to one stretch with all rows of a task that see it.
   struct Sums;
-  void attend_stretch(const TiledAttentionArgs& args, const Task& task, int64_t stretch, const float* queries,
+  void attend_stretch(const TiledAttentionArgs& args, int64_t task, int64_t stretch, const float* queries,
                       float* scores, const Sums& sums) const;
 
   PairedLayout layout_;

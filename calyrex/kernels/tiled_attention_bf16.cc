@@ -55,8 +55,12 @@ void prepare(const float* query, float factor, int64_t head_dim, float* to) {
   }
 }
 
-/// scores[row + r] of kPages pages.
-template <int kRows, int kPages>
+/// Asks for a line in the second-level cache.
+CALYREX_INLINE void fetch(const BFloat16* line) { __builtin_prefetch(line, /*rw=*/0, /*locality=*/2); }
+
+/// scores[row + r] of kPages pages. The first rows of a block also fetch the next one, line by line: asked
+/// for all at once, lines would queue up before the products and memory would rest during them.
+template <int kRows, int kPages, bool kFetch>
 CALYREX_INLINE void score_pages(const AttentionBlock& block, int64_t row, int64_t page) {
   __m512 sums[kRows][kPages];
 #pragma GCC unroll 4
@@ -70,6 +74,7 @@ CALYREX_INLINE void score_pages(const AttentionBlock& block, int64_t row, int64_
 #pragma GCC unroll 4
     for (int p = 0; p < kPages; ++p) {
       keys[p] = _mm512_loadu_si512(block.k_pages[page + p] + pair * 2 * kPageKeys);
+      if (kFetch) fetch(block.next_k_pages[page + p] + pair * 2 * kPageKeys);
     }
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
@@ -87,12 +92,12 @@ CALYREX_INLINE void score_pages(const AttentionBlock& block, int64_t row, int64_
   }
 }
 
-template <int kRows>
+template <int kRows, bool kFetch>
 CALYREX_INLINE void score_rows(const AttentionBlock& block, int64_t row, int64_t pages) {
-  if (pages == kBlockPages) return score_pages<kRows, 4>(block, row, 0);
+  if (pages == kBlockPages) return score_pages<kRows, 4, kFetch>(block, row, 0);
   int64_t page = 0;
-  for (; page + 2 <= pages; page += 2) score_pages<kRows, 2>(block, row, page);
-  if (page < pages) score_pages<kRows, 1>(block, row, page);
+  for (; page + 2 <= pages; page += 2) score_pages<kRows, 2, kFetch>(block, row, page);
+  if (page < pages) score_pages<kRows, 1, kFetch>(block, row, page);
 }
 
 /// Turns a row's scores into weights, as pairs of bfloat16 in the first half of their place, and returns the
@@ -127,7 +132,7 @@ CALYREX_INLINE float weigh_row(const AttentionBlock& block, int64_t row, int64_t
 }
 
 /// out[row + r] = factor * out[row + r] + weights . values, for kColumns vectors from `at`.
-template <int kRows, int kColumns>
+template <int kRows, int kColumns, bool kFetch>
 CALYREX_INLINE void add_columns(const AttentionBlock& block, int64_t row, const float* factors, int64_t at) {
   __m512 sums[kRows][kColumns];
   __mmask16 lanes[kColumns];
@@ -145,11 +150,13 @@ CALYREX_INLINE void add_columns(const AttentionBlock& block, int64_t row, const 
   const auto* weights = reinterpret_cast<const int32_t*>(block.scores + row * kBlockKeys);
   const int64_t keys = block.visible[row + kRows - 1];
   const auto add_pair = [&](int64_t key, __m512i kept) __attribute__((always_inline)) {
-    const BFloat16* from = block.v_pages[key / kPageKeys] + (key % kPageKeys / 2 * block.head_dim + at) * 2;
+    const int64_t place = (key % kPageKeys / 2 * block.head_dim + at) * 2;
+    const BFloat16* from = block.v_pages[key / kPageKeys] + place;
     __m512i values[kColumns];
 #pragma GCC unroll 4
     for (int c = 0; c < kColumns; ++c) {
       values[c] = _mm512_and_si512(_mm512_maskz_loadu_epi32(lanes[c], from + c * 2 * kLanes), kept);
+      if (kFetch) fetch(block.next_v_pages[key / kPageKeys] + place + c * 2 * kLanes);
     }
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
@@ -171,33 +178,44 @@ CALYREX_INLINE void add_columns(const AttentionBlock& block, int64_t row, const 
   }
 }
 
-template <int kRows>
+template <int kRows, bool kFetch>
 CALYREX_INLINE void add_values(const AttentionBlock& block, int64_t row, const float* factors) {
   int64_t at = 0;
-  for (; at + 4 * kLanes <= block.head_dim; at += 4 * kLanes) add_columns<kRows, 4>(block, row, factors, at);
-  for (; at < block.head_dim; at += kLanes) add_columns<kRows, 1>(block, row, factors, at);
+  for (; at + 4 * kLanes <= block.head_dim; at += 4 * kLanes) {
+    add_columns<kRows, 4, kFetch>(block, row, factors, at);
+  }
+  for (; at < block.head_dim; at += kLanes) add_columns<kRows, 1, kFetch>(block, row, factors, at);
 }
 
-template <int kRows>
+template <int kRows, bool kFetch>
 CALYREX_INLINE void attend_rows(const AttentionBlock& block, int64_t row) {
   const int64_t pages = (block.visible[row + kRows - 1] + kPageKeys - 1) / kPageKeys;
-  score_rows<kRows>(block, row, pages);
+  score_rows<kRows, kFetch>(block, row, pages);
   float factors[kRows];
   for (int r = 0; r < kRows; ++r) factors[r] = weigh_row(block, row + r, pages);
-  add_values<kRows>(block, row, factors);
+  add_values<kRows, kFetch>(block, row, factors);
+}
+
+/// At most 4 rows.
+template <bool kFetch>
+CALYREX_INLINE void attend_few(const AttentionBlock& block, int64_t row) {
+  switch (block.rows - row) {
+    case 0:
+      return;
+    case 1:
+      return attend_rows<1, kFetch>(block, row);
+    case 2:
+      return attend_rows<2, kFetch>(block, row);
+    case 3:
+      return attend_rows<3, kFetch>(block, row);
+    default:
+      return attend_rows<4, kFetch>(block, row);
+  }
 }
 
 void attend(const AttentionBlock& block) {
-  int64_t row = 0;
-  for (; row + 4 <= block.rows; row += 4) attend_rows<4>(block, row);
-  switch (block.rows - row) {
-    case 3:
-      return attend_rows<3>(block, row);
-    case 2:
-      return attend_rows<2>(block, row);
-    case 1:
-      return attend_rows<1>(block, row);
-  }
+  attend_few<true>(block, 0);
+  for (int64_t row = 4; row < block.rows; row += 4) attend_few<false>(block, row);
 }
 
 #undef CALYREX_INLINE

@@ -97,7 +97,8 @@ DecoderWeights load_frozen_weights(const weights::ModelSource& source, at::Scala
   FrozenSource frozen(loader);
   DecoderWeights weights;
   weights.embedding = loader.matrix({"model.embed_tokens.weight"});
-  weights.head.frozen = FrozenMatrix(config.tied_head ? weights.embedding : loader.matrix({"lm_head.weight"}));
+  weights.head.frozen =
+      FrozenMatrix(config.tied_head ? weights.embedding : loader.matrix({"lm_head.weight"}));
   weights.final_norm = loader.vector({"model.norm.weight"});
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
     weights.layers.push_back(make_layer(frozen, config, layer));
