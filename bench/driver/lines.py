@@ -17,6 +17,9 @@ STREAMS_64_RATE = 900     # tokens/s of 64 streams together
 ADAPTER_COST = 1.3        # time of a token with a late8th CAL adapter over the base's
 NEIGHBOUR_SHARE = 0.4     # of the quiet training speed, beside one busy process
 DEMO_PEAK_GB = 2.5
+PREFIX_CACHE = "train.prefix_cache_gib=2"
+CACHED_PLACEMENTS = ("late-quarter", "late8th", "last")
+CACHE_GAIN = 1.7          # of training time, over the runs whose first block is at late-quarter or later
 WAIT_POLICY = {"GOMP_SPINCOUNT": "2000"}  # at OpenMP barriers, for every program: what this one sets itself
 VERSION_SECONDS = 0.05
 LOAD_SECONDS = 2.0
@@ -82,9 +85,9 @@ class Context:
                               "--steps", steps or size.steps, "--skip", skip, *size.settings, *settings).last_json()
         return result["tokens_per_second"]
 
-    def train_cached(self, size):
-        """The same from the second epoch on, with what the frozen layers give kept from the first."""
-        return self.train(size, "train.prefix_cache_gib=2", steps=size.epoch_steps + size.steps, skip=size.epoch_steps,
+    def train_later(self, size, *settings):
+        """The same from the second epoch on."""
+        return self.train(size, *settings, steps=size.epoch_steps + size.steps, skip=size.epoch_steps,
                           rows=self.first_rows(size.epoch_rows))
 
     @property
@@ -142,7 +145,7 @@ def measure_training(context, size):
     for _ in range(context.arguments.rounds):
         ours.append(context.train(size))
         peer.append(context.train_peer(size))
-        cached.append(context.train_cached(size))
+        cached.append(context.train_later(size, PREFIX_CACHE))
         careful.append(context.train_peer(size, "--logits", "labels"))
         lora.append(context.train_peer(size, "--method", "lora"))
     name = f"train_{size.name}"
@@ -161,6 +164,24 @@ def measure_training(context, size):
         over("careful_ratio", "ours", spared, (ours, careful), None),
         over("cached_careful_ratio", with_cache, spared, (cached, careful), None),
     ]
+
+
+def measure_prefix_cache(context):
+    """Training time from the second epoch on without and with the prefix cache, in pairs, and of the runs together."""
+    size = STEP_SIZES["4096"]
+    results, together = [], []
+    pairs = {placement: [] for placement in CACHED_PLACEMENTS}
+    for _ in range(context.arguments.rounds):
+        for placement in CACHED_PLACEMENTS:
+            setting = f"adapter.placement={placement}"
+            pairs[placement].append((context.train_later(size, setting), context.train_later(size, setting, PREFIX_CACHE)))
+    for placement, rates in pairs.items():
+        results.append(Result(f"prefix_cache_{placement}", f"{size.what}, {placement}: training time without the prefix cache over with it",
+                              "times", [cached / plain for plain, cached in rates], note="from the second epoch on"))
+    for round_ in zip(*pairs.values()):
+        together.append(sum(1 / plain for plain, _ in round_) / sum(1 / cached for _, cached in round_))
+    results.append(at_least(Result("prefix_cache", f"the same of {len(CACHED_PLACEMENTS)} runs together", "times", together), CACHE_GAIN))
+    return results
 
 
 def measure_neighbour(context):
@@ -320,6 +341,7 @@ LINES = {
     "load": Line("time until a model is ready", measure_load),
     "train": Line("training speed beside PyTorch eager", partial(measure_training, size=STEP_SIZES["8"]), needs_peer=True),
     "train_4096": Line("the same at larger steps", partial(measure_training, size=STEP_SIZES["4096"]), needs_peer=True),
+    "prefix_cache": Line("training time without and with the prefix cache", measure_prefix_cache),
     "neighbour": Line("training speed beside a busy process", measure_neighbour),
     "demo": Line("memory and time of the demo", measure_demo),
     "prefill": Line("prefill speed", measure_prefill),

@@ -65,7 +65,7 @@ class LinesTest(unittest.TestCase):
     def context(self, **rates):
         played = {name: iter(values) for name, values in rates.items()}
         return types.SimpleNamespace(arguments=types.SimpleNamespace(rounds=3), train=lambda size=None: next(played["train"]),
-                                     train_cached=lambda size: next(played["cached"]),
+                                     train_later=lambda size, *settings: next(played["plain" if settings[-1] != lines.PREFIX_CACHE else "cached"]),
                                      train_peer=lambda size, *words: next(played[words[-1] if words else "all"]))
 
     def test_training_is_compared_round_by_round(self):
@@ -79,6 +79,16 @@ class LinesTest(unittest.TestCase):
         met = lambda size: [by_name[f"train_{size}_{key}"].met for key in ("ratio", "cached_ratio", "lora_ratio", "careful_ratio")]
         self.assertEqual(met("8"), [False, True, True, None])
         self.assertEqual(met("4096"), [False, False, False, None])
+
+    def test_time_spared_by_the_prefix_cache_is_that_of_pairs_and_of_all_runs(self):
+        results = lines.measure_prefix_cache(self.context(plain=[1, 2, 4] * 3, cached=[2, 3, 16, 2, 3, 16, 1, 2, 4]))
+        by_name = {result.name: result for result in results}
+        self.assertEqual(by_name["prefix_cache_late-quarter"].runs, [2.0, 2.0, 1.0])
+        self.assertEqual(by_name["prefix_cache_last"].runs, [4.0, 4.0, 1.0])
+        spared = (1 + 1 / 2 + 1 / 4) / (1 / 2 + 1 / 3 + 1 / 16)
+        self.assertEqual(by_name["prefix_cache"].runs, [spared, spared, 1.0])
+        self.assertIs(by_name["prefix_cache"].met, True)
+        self.assertIsNone(by_name["prefix_cache_late-quarter"].met)
 
     def test_step_sizes_name_what_ours_and_the_peers_take(self):
         self.assertEqual(list(lines.STEP_SIZES), ["8", "4096"])
