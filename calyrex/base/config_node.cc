@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
 #include "calyrex/base/config_edit.h"
@@ -193,6 +194,48 @@ void set_entry(ConfigNode& root, std::string_view dotted_key, ConfigNode value) 
     dotted_key = dotted_key.substr(dot + 1);
   }
   *node = std::move(value);
+}
+
+namespace {
+
+void flatten(const Json& value, const std::string& prefix, std::vector<std::pair<std::string, Json>>& out) {
+  if (!value.is_object() || value.empty()) {
+    out.emplace_back(prefix, value);
+    return;
+  }
+  for (const auto& [name, entry] : value.items()) {
+    flatten(entry, prefix.empty() ? name : fmt::format("{}.{}", prefix, name), out);
+  }
+}
+
+const Json* find_leaf(const std::vector<std::pair<std::string, Json>>& leaves, const std::string& key) {
+  for (const auto& [name, value] : leaves) {
+    if (name == key) return &value;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<std::string> config_differences(const Json& before, const Json& after) {
+  std::vector<std::pair<std::string, Json>> old_leaves, new_leaves;
+  flatten(before, "", old_leaves);
+  flatten(after, "", new_leaves);
+  std::vector<std::string> differences;
+  const auto text = [](const Json* value) {
+    return value == nullptr ? std::string("absent") : to_json_line(*value);
+  };
+  for (const auto& [key, value] : new_leaves) {
+    const Json* old_value = find_leaf(old_leaves, key);
+    if (key == "output" || (old_value != nullptr && *old_value == value)) continue;
+    differences.push_back(fmt::format("{}: {} -> {}", key, text(old_value), text(&value)));
+  }
+  for (const auto& [key, value] : old_leaves) {
+    if (key != "output" && find_leaf(new_leaves, key) == nullptr) {
+      differences.push_back(fmt::format("{}: {} -> absent", key, text(&value)));
+    }
+  }
+  return differences;
 }
 
 }  // namespace calyrex

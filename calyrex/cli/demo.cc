@@ -1,10 +1,8 @@
 // calyrex demo: builds rule data, trains an adapter on it, and shows what it does to held-out questions.
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +11,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include "calyrex/base/config_edit.h"
 #include "calyrex/base/config_node.h"
 #include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
@@ -77,31 +76,13 @@ Json make_config(const DemoOptions& options) {
   return config_to_json(tree);
 }
 
-/// Keys that differ, as train.max_steps.
-std::vector<std::string> differing_keys(const Json& before, const Json& after) {
-  const Json old_leaves = before.flatten(), new_leaves = after.flatten();
-  std::set<std::string> keys;
-  for (const auto& [key, value] : new_leaves.items()) {
-    if (!old_leaves.contains(key) || old_leaves[key] != value) keys.insert(key);
-  }
-  for (const auto& [key, value] : old_leaves.items()) {
-    if (!new_leaves.contains(key)) keys.insert(key);
-  }
-  std::vector<std::string> dotted;
-  for (std::string key : keys) {
-    std::replace(key.begin(), key.end(), '/', '.');
-    dotted.push_back(key.substr(1));
-  }
-  return dotted;
-}
-
 /// Before data and settings of an earlier demo are replaced: training would refuse to go on with these.
 void refuse_other_settings(const DemoOptions& options, const Json& config, const Json& manifest) {
   const fs::path record_path = options.output / "training.json", config_file = config_path(options);
   if (options.restart || !fs::exists(record_path)) return;
   std::vector<std::string> differences;
   if (fs::exists(config_file)) {
-    differences = differing_keys(config_to_json(read_yaml_file(config_file)), config);
+    differences = config_differences(config_to_json(read_yaml_file(config_file)), config);
   }
   const Json record = read_json_file(record_path);
   const auto digest = "/data/train/0/sha256"_json_pointer;
@@ -111,7 +92,7 @@ void refuse_other_settings(const DemoOptions& options, const Json& config, const
   fail(ErrorCode::kInvalidArgument,
        "{} holds a demo that was made otherwise ({}); give the old settings, another --output, or "
        "--restart to begin anew",
-       options.output.string(), fmt::join(differences, ", "));
+       options.output.string(), fmt::join(differences, "; "));
 }
 
 /// What training.json tells of the finished run.

@@ -69,15 +69,16 @@ void tile_kernel(const QuantTile& tile) {
     __m512i w[8];
     const uint8_t* codes = tile.codes + b * kBlockBytes;
     load_codes<kBits>(codes, w);
+    // Into the second-level cache: the first one's few buffers would hold up the loads of this group.
 #pragma GCC unroll 8
     for (int line = 0; line < kBlockBytes; line += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(codes + tile.group_bytes + line), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(codes + tile.group_bytes + line), _MM_HINT_T1);
     }
     _mm_prefetch(reinterpret_cast<const char*>(tile.scales + b * kQuantLanes) + tile.group_bytes,
-                 _MM_HINT_T0);
+                 _MM_HINT_T1);
     if constexpr (kHasMin) {
       _mm_prefetch(reinterpret_cast<const char*>(tile.minima + b * kQuantLanes) + tile.group_bytes,
-                   _MM_HINT_T0);
+                   _MM_HINT_T1);
     }
     const __m512 scale = halves(tile.scales + b * kQuantLanes);
     const __m512 minimum = kHasMin ? halves(tile.minima + b * kQuantLanes) : scale;

@@ -102,14 +102,13 @@ Json merged_identity(const Unit& unit, Json identity) {
          unit.folder.string());
   }
   const Json before = read_stored_identity(file);
-  std::vector<std::string> differences =
-      train::config_differences(without_eval(before), without_eval(identity));
+  std::vector<std::string> differences = config_differences(without_eval(before), without_eval(identity));
   for (const auto& [name, entry] : before["eval"].items()) {
     if (!identity["eval"].contains(name)) {
       identity["eval"][name] = entry;
       continue;
     }
-    for (const std::string& difference : train::config_differences(entry, identity["eval"][name]))
+    for (const std::string& difference : config_differences(entry, identity["eval"][name]))
       differences.push_back(fmt::format("eval {}.{}", name, difference));
   }
   if (differences.empty()) return identity;
@@ -136,7 +135,7 @@ void take_over_twin(const Unit& unit, const Json& identity) {
   if (unit.twin.empty() || path_exists(adapter_folder(unit))) return;
   if (!path_exists(unit.twin / "result.json") || !path_exists(unit.twin / "identity.json")) return;
   const Json there = read_stored_identity(unit.twin / "identity.json");
-  if (!train::config_differences(without_eval(there), without_eval(identity)).empty()) return;
+  if (!config_differences(without_eval(there), without_eval(identity)).empty()) return;
   AtomicDirectory copy(adapter_folder(unit));
   std::error_code error;
   for (auto entry = fs::directory_iterator(unit.twin / "adapter", error);

@@ -260,23 +260,6 @@ weights::AdapterConfig matched_config(weights::AdapterConfig config, const Adapt
 }
 
 /// Leaves of a JSON document by dotted key; lists are leaves.
-void flatten(const Json& value, const std::string& prefix, std::vector<std::pair<std::string, Json>>& out) {
-  if (!value.is_object() || value.empty()) {
-    out.emplace_back(prefix, value);
-    return;
-  }
-  for (const auto& [name, entry] : value.items()) {
-    flatten(entry, prefix.empty() ? name : fmt::format("{}.{}", prefix, name), out);
-  }
-}
-
-const Json* find_leaf(const std::vector<std::pair<std::string, Json>>& leaves, const std::string& key) {
-  for (const auto& [name, value] : leaves) {
-    if (name == key) return &value;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 LoadedConfig parse_train_config(ConfigNode tree) {
@@ -365,27 +348,6 @@ weights::AdapterConfig make_adapter_config(const AdapterSettings& settings,
   config = matched_config(resolve_settings(std::move(config), backbone), settings, model);
   check_cal_shapes(settings, config.cal, backbone);
   return config;
-}
-
-std::vector<std::string> config_differences(const Json& before, const Json& after) {
-  std::vector<std::pair<std::string, Json>> old_leaves, new_leaves;
-  flatten(before, "", old_leaves);
-  flatten(after, "", new_leaves);
-  std::vector<std::string> differences;
-  const auto text = [](const Json* value) {
-    return value == nullptr ? std::string("absent") : to_json_line(*value);
-  };
-  for (const auto& [key, value] : new_leaves) {
-    const Json* old_value = find_leaf(old_leaves, key);
-    if (key == "output" || (old_value != nullptr && *old_value == value)) continue;
-    differences.push_back(fmt::format("{}: {} -> {}", key, text(old_value), text(&value)));
-  }
-  for (const auto& [key, value] : old_leaves) {
-    if (key != "output" && find_leaf(new_leaves, key) == nullptr) {
-      differences.push_back(fmt::format("{}: {} -> absent", key, text(&value)));
-    }
-  }
-  return differences;
 }
 
 std::string document_train_config() {

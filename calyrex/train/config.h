@@ -304,9 +304,6 @@ std::string placement_text(const Json& placement);
 weights::AdapterConfig make_adapter_config(const AdapterSettings& settings,
                                            const weights::ModelSource& model);
 
-/// Dotted keys in which two configurations differ, but for `output`: "train.seed: 0 -> 1".
-std::vector<std::string> config_differences(const Json& before, const Json& after);
-
 /// The page docs/configuration.md.
 std::string document_train_config();
 

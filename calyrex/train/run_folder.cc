@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "calyrex/base/config_edit.h"
 #include "calyrex/base/error.h"
 #include "calyrex/base/file.h"
 #include "calyrex/train/model_card.h"

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "calyrex/base/config_edit.h"
 #include "calyrex/base/error.h"
 
 namespace calyrex::train {
