@@ -66,9 +66,9 @@ TEST_F(Demo, OtherSettingsAreRefusedBeforeAnythingIsReplaced) {
   const std::string rows = test::read_text(output("a") / "data/train.jsonl");
   const std::string settings = test::read_text(output("a") / "demo.yaml");
   const std::pair<std::string, std::string> cases[] = {
-      {"--rows 60 --steps 2 --seed 1", "(train.seed, the training rows)"},
+      {"--rows 60 --steps 2 --seed 1", "(train.seed: 0 -> 1; the training rows)"},
       {"--rows 61 --steps 2", "(the training rows)"},
-      {"--rows 60 --steps 3", "(train.max_steps)"}};
+      {"--rows 60 --steps 3", "(train.max_steps: 2 -> 3)"}};
   for (const auto& [arguments, keys] : cases) {
     const test::ProgramResult result = demo("a", arguments);
     EXPECT_EQ(result.exit_code, 2) << result.errors;
