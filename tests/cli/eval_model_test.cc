@@ -1,8 +1,12 @@
 // `calyrex eval run` over models: base and adapters in one go, the context's limit, stops and how it goes on.
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -102,26 +106,39 @@ TEST(EvalModels, ChoicesAreScored) {
   EXPECT_EQ(results_in(folder.path() / "out")["n"], 4);
 }
 
-/// 40 questions for the default backbone, some seconds of work.
+/// Questions for the default backbone, some seconds of work (a minute for scalar kernels).
 class EvalStops : public testing::Test {
  protected:
   void SetUp() override {
     if (!fs::exists(".deps/models/SmolLM2-135M-Instruct.Q4_1.gguf"))
       GTEST_SKIP() << "SKIPPED: the default backbone";
     std::string rows;
-    for (int i = 0; i < 40; ++i) {
+    const char* target = std::getenv("CALYREX_CPU_TARGET");
+    const bool scalar = target != nullptr && std::string_view(target) == "scalar";
+    questions_ = scalar ? 12 : 40;
+    for (int i = 0; i < questions_; ++i) {
       rows += "{\"question\": \"How much is " + std::to_string(i) + " and 5?\", \"answer\": \"#### " +
               std::to_string(i + 5) + "\"}\n";
     }
-    arguments_ = {"eval",    "run",      "gsm8k",         "--data",  folder_.write("test.jsonl", rows),
-                  "--shots", "0",        "--model",       "default", "--max-new-tokens",
-                  "48",      "--output", output_.string()};
+    arguments_ = {"eval",
+                  "run",
+                  "gsm8k",
+                  "--data",
+                  folder_.write("test.jsonl", rows),
+                  "--shots",
+                  "0",
+                  "--model",
+                  "default",
+                  "--max-new-tokens",
+                  scalar ? "24" : "48",
+                  "--output",
+                  output_.string()};
   }
 
   /// Runs until some samples are finished, then sends the signal; says how the program ended.
   int stop_with(int signal) {
     const RunningProgram program(CALYREX_PROGRAM, arguments_);
-    for (int i = 0; i < 600 && lines() < 1; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (int i = 0; i < 2400 && lines() < 1; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     return program.signal_and_wait(signal);
   }
   ptrdiff_t lines() const {
@@ -137,6 +154,7 @@ class EvalStops : public testing::Test {
   TemporaryFolder folder_;
   fs::path output_ = folder_.path() / "out";
   std::vector<std::string> arguments_;
+  int questions_ = 0;
 };
 
 TEST_F(EvalStops, InterruptsKeepWhatIsDoneAndTheRunGoesOn) {
@@ -145,15 +163,15 @@ TEST_F(EvalStops, InterruptsKeepWhatIsDoneAndTheRunGoesOn) {
   EXPECT_GE(kept, 1);
   const ProgramResult run = finish();
   EXPECT_EQ(run.exit_code, 0) << run.errors;
-  EXPECT_EQ(results_in(output_)["n"], 40);
+  EXPECT_EQ(results_in(output_)["n"], questions_);
 }
 
 TEST_F(EvalStops, AKilledRunGoesOn) {
   EXPECT_EQ(stop_with(SIGKILL), -1);
   const ProgramResult run = finish();
   EXPECT_EQ(run.exit_code, 0) << run.errors;
-  EXPECT_EQ(results_in(output_)["n"], 40);
-  EXPECT_EQ(responses_in(output_).size(), 40u);
+  EXPECT_EQ(results_in(output_)["n"], questions_);
+  EXPECT_EQ(responses_in(output_).size(), static_cast<size_t>(questions_));
 }
 
 }  // namespace
