@@ -266,23 +266,25 @@ void TiledAttention::add_run(int64_t index) {
       row_merges_.push_back(
           {num_partials_ + n * group(), merged ? stretches_of(run.visible(first + n)) : 0, rows});
     }
-    for (int64_t kv_head = 0; kv_head < layout_.num_kv_heads; ++kv_head) {
-      if (!merged) {
-        tasks_.push_back({index, first, count, kv_head, 0, stretches, -1});
-        continue;
-      }
-      for (int64_t s = 0; s < stretches; ++s) {
-        tasks_.push_back({index, first, count, kv_head, s, s + 1,
-                          num_partials_ + (kv_head + s * layout_.num_kv_heads) * rows});
+    // The heads of a page lie side by side.
+    for (int64_t s = 0; s < (merged ? stretches : 1); ++s) {
+      for (int64_t kv_head = 0; kv_head < layout_.num_kv_heads; ++kv_head) {
+        if (merged) {
+          tasks_.push_back({index, first, count, kv_head, s, s + 1, num_partials_});
+          num_partials_ += rows;
+        } else {
+          tasks_.push_back({index, first, count, kv_head, 0, stretches, -1});
+        }
       }
     }
-    if (merged) num_partials_ += layout_.num_kv_heads * stretches * rows;
   }
 }
 
 /// Threads take ranges of tasks: costly and cheap ones alternate, so that ranges cost about the same.
 void TiledAttention::balance() {
   const auto cost = [](const Task& task) { return (task.end - task.begin) * task.num_queries; };
+  const auto as_first = [&](const Task& task) { return cost(task) == cost(tasks_.front()); };
+  if (std::ranges::all_of(tasks_, as_first)) return;  // in this order they read memory in its order
   std::ranges::stable_sort(tasks_, std::greater<>(), cost);
   std::vector<Task> mixed;
   mixed.reserve(tasks_.size());
