@@ -13,6 +13,7 @@
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include "calyrex/base/error.h"
+#include "calyrex/model/held.h"
 #include "calyrex/model/kernel_args.h"
 
 namespace calyrex::model {
@@ -130,12 +131,6 @@ namespace {
 
 using Prepared = PlanAttention::Prepared;
 
-/// Keeps the plan for the backward pass.
-struct HeldPlan : torch::CustomClassHolder {
-  explicit HeldPlan(std::shared_ptr<const Prepared> held) : prepared(std::move(held)) {}
-  const std::shared_ptr<const Prepared> prepared;
-};
-
 /// Calls `function(index, run)` for every run as the schedule says.
 template <typename RunFunction>
 void for_each_run(const Schedule& schedule, const RunFunction& function) {
@@ -212,7 +207,7 @@ class RaggedAttention : public torch::autograd::Function<RaggedAttention> {
     at::Tensor out = forward_runs(*prepared, q, k, v, &saved);
     saved.insert(saved.end(), {q, k, v, out});
     context->save_for_backward(std::move(saved));
-    context->saved_data["prepared"] = c10::IValue::make_capsule(c10::make_intrusive<HeldPlan>(prepared));
+    context->saved_data["prepared"] = hold(prepared);
     return out;
   }
 
@@ -220,8 +215,8 @@ class RaggedAttention : public torch::autograd::Function<RaggedAttention> {
     const variable_list saved = context->get_saved_variables();
     const size_t base = saved.size() - 4;
     const at::Tensor &q = saved[base], &k = saved[base + 1], &v = saved[base + 2], &out = saved[base + 3];
-    const c10::intrusive_ptr<torch::CustomClassHolder> held = context->saved_data["prepared"].toCapsule();
-    const Prepared& prepared = *static_cast<const HeldPlan&>(*held).prepared;
+    const auto kept = held<std::shared_ptr<const Prepared>>(context->saved_data["prepared"]);
+    const Prepared& prepared = *kept;
     const at::Tensor grad = grads[0].contiguous();
     at::Tensor grad_q = result_rows(prepared, q);
     const std::vector<int64_t> named = {prepared.plan.num_named_keys(), k.size(1), k.size(2)};

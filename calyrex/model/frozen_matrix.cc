@@ -88,22 +88,4 @@ at::Tensor FrozenMatrix::plain() const {
   return state_->packed.defined() ? state_->packed.to_dense() : state_->plain;
 }
 
-namespace {
-
-struct HeldMatrix : torch::CustomClassHolder {
-  explicit HeldMatrix(FrozenMatrix held) : matrix(std::move(held)) {}
-  const FrozenMatrix matrix;
-};
-
-}  // namespace
-
-c10::IValue FrozenMatrix::hold() const {
-  return c10::IValue::make_capsule(c10::make_intrusive<HeldMatrix>(*this));
-}
-
-FrozenMatrix FrozenMatrix::held(const c10::IValue& value) {
-  const c10::intrusive_ptr<torch::CustomClassHolder> capsule = value.toCapsule();
-  return static_cast<const HeldMatrix&>(*capsule).matrix;
-}
-
 }  // namespace calyrex::model

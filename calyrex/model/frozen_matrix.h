@@ -4,7 +4,6 @@
 #include <memory>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/ivalue.h>
 
 namespace calyrex::model {
 
@@ -23,10 +22,6 @@ class FrozenMatrix {
   at::Tensor multiply_backward(const at::Tensor& grad) const;
   /// Row-major; unpacked anew where it is packed.
   at::Tensor plain() const;
-
-  /// The handle in the form that the context of an autograd function keeps.
-  c10::IValue hold() const;
-  static FrozenMatrix held(const c10::IValue& value);
 
  private:
   struct State;

@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include "calyrex/base/error.h"
+#include "calyrex/model/held.h"
 #include "calyrex/model/ops.h"
 
 namespace calyrex::model {
@@ -45,7 +46,7 @@ class LowRankLinear : public Function<LowRankLinear> {
     at::Tensor y = weight.multiply(x);
     add_parts(y, low, *update, strength);
     context->save_for_backward({x, low});
-    context->saved_data["weight"] = weight.hold();
+    context->saved_data["weight"] = hold(weight);
     context->saved_data["x_grad"] = x.requires_grad();
     context->saved_data["update"] = reinterpret_cast<int64_t>(update);  // the adapter outlives the graph
     context->saved_data["strength"] = strength;
@@ -55,7 +56,7 @@ class LowRankLinear : public Function<LowRankLinear> {
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &low = saved[1], &grad = grads[0];
-    const FrozenMatrix weight = FrozenMatrix::held(context->saved_data["weight"]);
+    const FrozenMatrix weight = held<FrozenMatrix>(context->saved_data["weight"]);
     const auto& update = *reinterpret_cast<const LowRankUpdate*>(context->saved_data["update"].toInt());
     const double strength = context->saved_data["strength"].toDouble();
     at::Tensor grad_low = at::empty_like(low);

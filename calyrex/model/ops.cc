@@ -10,6 +10,7 @@
 #include "calyrex/base/error.h"
 #include "calyrex/kernels/elementwise.h"
 #include "calyrex/kernels/norm.h"
+#include "calyrex/model/held.h"
 #include "calyrex/model/kernel_args.h"
 
 namespace calyrex::model {
@@ -59,12 +60,12 @@ class RmsNorm : public Function<RmsNorm> {
 class FrozenLinear : public Function<FrozenLinear> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const FrozenMatrix& weight) {
-    context->saved_data["weight"] = weight.hold();
+    context->saved_data["weight"] = hold(weight);
     return weight.multiply(x);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    return {FrozenMatrix::held(context->saved_data["weight"]).multiply_backward(grads[0]), at::Tensor()};
+    return {held<FrozenMatrix>(context->saved_data["weight"]).multiply_backward(grads[0]), at::Tensor()};
   }
 };
 
